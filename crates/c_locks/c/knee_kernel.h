@@ -1,8 +1,8 @@
 /* knee_kernel.h: the words of the Linux kernel that locks are written with, so that a file of kernel/locking compiles
- * as it is. READ_ONCE and WRITE_ONCE are relaxed accesses; smp_rmb and smp_wmb are acquire and release fences; accesses
- * to another task's per-CPU variables come after the reads that their addresses depend on, as in the kernel's memory
- * model. Include it first; headers of the kernel that locks include stand for this one. Spin locks, lists and sleeping tasks
- * are there as far as locks use them inside; interrupts and preemption never come.
+ * as it is. READ_ONCE and WRITE_ONCE are relaxed accesses; smp_rmb and smp_wmb are acquire and release fences where C11's
+ * rules are asked for; accesses to another task's per-CPU variables come after the reads that their addresses depend on, as
+ * in the kernel's memory model. Include it first; headers of the kernel that locks include stand for this one. Spin locks,
+ * lists and sleeping tasks are there as far as locks use them inside; interrupts and preemption never come.
  */
 #ifndef KNEE_KERNEL_H
 #define KNEE_KERNEL_H
@@ -128,8 +128,10 @@ struct file;
 #define smp_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define smp_store_mb(x, v) ((void)__atomic_exchange_n(&(x), (v), __ATOMIC_RELAXED), smp_mb())
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)
+void knee_fence_loads(void);
+void knee_fence_stores(void);
+#define smp_rmb() knee_fence_loads()
+#define smp_wmb() knee_fence_stores()
 #define smp_mb__before_atomic() smp_mb()
 #define smp_mb__after_atomic() smp_mb()
 #define smp_mb__after_spinlock() smp_mb()

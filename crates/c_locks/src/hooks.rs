@@ -29,6 +29,9 @@ pub enum Hook {
     /// Returns the previous value.
     CompareExchangeValue(u8),
     Fence,
+    /// `smp_rmb()` and `smp_wmb()`.
+    FenceLoads,
+    FenceStores,
     /// The address of a thread-local variable.
     ThreadLocal,
     /// The address of another task's thread-local variable: `knee_of_cpu(pointer, cpu)`.
@@ -108,6 +111,8 @@ impl Hook {
             "__tsan_init" | "__tsan_func_entry" | "__tsan_func_exit" => Hook::Nothing,
             "__tsan_atomic_signal_fence" => Hook::Nothing,
             "__tsan_atomic_thread_fence" => Hook::Fence,
+            "knee_fence_loads" => Hook::FenceLoads,
+            "knee_fence_stores" => Hook::FenceStores,
             decoded::FUNCTION => Hook::Access,
             "knee_trap" => Hook::Trap,
             "__tls_get_addr" => Hook::ThreadLocal,
@@ -197,6 +202,8 @@ impl Hook {
                 | Hook::CompareExchange(_)
                 | Hook::CompareExchangeValue(_)
                 | Hook::Fence
+                | Hook::FenceLoads
+                | Hook::FenceStores
                 | Hook::Instruction(_)
         )
     }
@@ -205,6 +212,8 @@ impl Hook {
     pub fn arguments(self) -> usize {
         match self {
             Hook::Nothing
+            | Hook::FenceLoads
+            | Hook::FenceStores
             | Hook::Cpu
             | Hook::Node
             | Hook::Cpus

@@ -195,6 +195,14 @@ impl Instance {
         (self.code.start..self.code.start + self.code.bytes).contains(&address)
     }
 
+    /// The instructions from this address on, if some are there.
+    pub fn text_at(&self, address: usize) -> Option<&[u8]> {
+        let offset = address.checked_sub(self.code.start)?;
+        let range = self.program.text.iter().find(|range| range.contains(&offset))?;
+        // SAFETY: a part of our own pages, which nobody writes any more.
+        Some(unsafe { slice::from_raw_parts(address as *const u8, range.end - offset) })
+    }
+
     /// What the instruction at this address accesses, of those that have a call before them.
     pub fn access(&self, address: usize) -> Option<&Access> {
         let offset = address.wrapping_sub(self.code.start);

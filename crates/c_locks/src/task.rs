@@ -6,10 +6,12 @@
 mod access;
 mod bytes;
 mod compiled;
+mod depends;
+mod flow;
 mod futex;
 mod instruction;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,6 +26,7 @@ use crate::entry::{
 };
 use crate::hooks::Hook;
 use crate::instance::Instance;
+use flow::{Flow, Head};
 
 /// Choices of one `knee_choose` at most.
 const CHOICES_MAX: u32 = 16;
@@ -45,6 +48,10 @@ struct Task<'a, M: Machine> {
     /// Where the hook stands that is running, or was last.
     site: Cell<CodeSite>,
     errno: Cell<i32>,
+    /// What registers and the stack depend on, where that matters.
+    flow: Option<&'a RefCell<Flow>>,
+    /// Where it may be in a loop that only reads.
+    head: Option<&'a RefCell<Head>>,
 }
 
 trait Called {
@@ -59,6 +66,26 @@ thread_local! {
 
 /// Calls a function of the program, given by its offset, with one argument.
 pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: usize) -> u64 {
+    if m.names_dependencies() {
+        return call_following(m, instance, function, argument);
+    }
+    enter(m, instance, (function, argument), None)
+}
+
+/// Calls a function, and follows what its accesses depend on. Only then is that on the stack, which a search copies.
+#[inline(never)]
+fn call_following<M: Machine>(m: &M, instance: &Instance, function: usize, argument: usize) -> u64 {
+    let flow = RefCell::new(Flow::new(instance.function(function)));
+    let head = RefCell::new(Head::new(&flow.borrow()));
+    enter(m, instance, (function, argument), Some((&flow, &head)))
+}
+
+fn enter<M: Machine>(
+    m: &M,
+    instance: &Instance,
+    (function, argument): (usize, usize),
+    following: Option<(&RefCell<Flow>, &RefCell<Head>)>,
+) -> u64 {
     let task = Task {
         m,
         instance,
@@ -70,6 +97,8 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
         last_load: Cell::new(None),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),
+        flow: following.map(|(flow, _)| flow),
+        head: following.map(|(_, head)| head),
     };
     task.runs();
     instance.uses_stack(m.task(), std::ptr::from_ref(&task) as usize);
@@ -81,6 +110,7 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
             Some(stacks) => knee_c_enter_apart(function, argument, base, stacks.top(m.task())),
         }
     };
+    task.ends_flow();
     task.settle();
     m.at(None);
     result
@@ -119,8 +149,11 @@ impl<M: Machine> Called for Task<'_, M> {
         let arguments_used = arguments[..hook.arguments()].iter().copied();
         let state =
             self.state(frame.registers.into_iter().chain(arguments_used), frame.return_address);
+        self.flows_to(frame.return_address);
         self.comes_to(frame.return_address);
+        self.depends_by_call(hook, arguments);
         let result = self.act(hook, arguments, state);
+        self.flows_from_call();
         self.runs();
         result
     }
@@ -130,8 +163,13 @@ impl<M: Machine> Called for Task<'_, M> {
         let number = match self.instance.program.hooks[frame.hook as usize] {
             Hook::Instruction(number) => number,
             Hook::Trap => self.fail("it ends with an instruction that traps".to_string()),
-            _ => return self.accesses(frame),
+            _ => {
+                self.flows_to(frame.return_address);
+                self.accesses(frame);
+                return;
+            }
         };
+        self.flows_to(frame.return_address);
         frame.registers[instruction::RSP] = self.end.get() as u64;
         let state = self.state(frame.registers.into_iter(), frame.return_address);
         self.comes_to(frame.return_address);
@@ -213,6 +251,7 @@ impl<M: Machine> Task<'_, M> {
                 let old = modify(size, Op::CompareExchange(expected, c), d);
                 if old != expected {
                     self.set_expected(word, old);
+                    self.flows_to_stack(word);
                 }
                 return u64::from(old == expected);
             }
@@ -226,6 +265,14 @@ impl<M: Machine> Task<'_, M> {
                 self.last_load.set(None);
                 if ordering(a) != Ordering::Relaxed {
                     self.m.fence(ordering(a));
+                }
+            }
+            Hook::FenceLoads | Hook::FenceStores => {
+                self.forget(state);
+                self.last_load.set(None);
+                match hook {
+                    Hook::FenceLoads => self.m.fence_loads(),
+                    _ => self.m.fence_stores(),
                 }
             }
             _ => return self.other(hook, arguments, state),
@@ -277,6 +324,7 @@ impl<M: Machine> Task<'_, M> {
         }
         self.forget(state);
         self.last_load.set(None);
+        self.has_effect();
         if below == 1 { 0 } else { self.m.random(below).into() }
     }
 

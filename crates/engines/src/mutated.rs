@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use machine::{
-    Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleep, SleepEnd, Sleepers,
-    Until, Value,
+    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Sleep,
+    SleepEnd, Sleepers, Until, Value,
 };
 
 use crate::orders::{OrderLimit, Ordered, OrderedAccess, common_order, union};
@@ -367,6 +367,30 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         if is_there && ordering != Ordering::Relaxed {
             self.machine.fence(ordering);
         }
+    }
+
+    fn names_dependencies(&self) -> bool {
+        self.machine.names_dependencies()
+    }
+
+    fn last_read(&self) -> Option<u8> {
+        self.machine.last_read()
+    }
+
+    fn open_reads(&self) -> u128 {
+        self.machine.open_reads()
+    }
+
+    fn access_mark(&self) -> u8 {
+        self.machine.access_mark()
+    }
+
+    fn forget_accesses(&self, since: u8) {
+        self.machine.forget_accesses(since);
+    }
+
+    fn depends_on(&self, dependencies: Dependencies) {
+        self.machine.depends_on(dependencies);
     }
 
     fn depend<T: Value>(&self, atom: &Atom<T>) {

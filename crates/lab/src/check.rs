@@ -18,6 +18,7 @@ use answers::{
     LanguageVerdict, Mutant, MutantFate, Mutants, MutatedAlgorithm,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use engines::Unsupported;
 use engines::checker::{
     Failure, Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample,
@@ -54,10 +55,10 @@ pub struct Arguments {
     /// Lock that guards a mechanism [default: ticket]
     #[arg(long, value_name = "LOCK")]
     over: Option<String>,
-    /// Memory model: `rc11`, all that C11 and C++20 allow; `x86`, its store buffers; `sc`, no
-    /// reordering [default: this machine's and rc11]
-    #[arg(long, value_enum, value_name = "MODEL")]
-    memory: Option<MemoryModel>,
+    /// Memory model: `rc11`, all that C11 and C++20 allow; `armv8`, that of Arm; `lkmm`, the kernel's;
+    /// `x86`, its store buffers; `sc`, no reordering [default: this machine's and rc11]
+    #[arg(long, value_parser = memory_model(), value_name = "MODEL")]
+    memory: Option<Memory>,
     /// `--memory x86`, as it was called before
     #[arg(long, hide = true, conflicts_with = "memory")]
     tso: bool,
@@ -98,21 +99,20 @@ pub struct Arguments {
     view: ViewFlags,
 }
 
-/// A memory model, by its name on the command line.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum MemoryModel {
-    Rc11,
-    X86,
-    Sc,
+/// Reads a memory model by its name.
+fn memory_model() -> impl TypedValueParser<Value = Memory> {
+    let names = Memory::ALL.into_iter().rev().map(Memory::name);
+    PossibleValuesParser::new(names).map(|name| {
+        let named = Memory::ALL.into_iter().find(|memory| memory.name() == name);
+        named.expect("a name of the list")
+    })
 }
 
 impl Arguments {
     fn memory(&self) -> Memory {
         match self.memory {
             _ if self.tso => Memory::TotalStoreOrder,
-            Some(MemoryModel::Rc11) => Memory::Rc11,
-            Some(MemoryModel::X86) => Memory::TotalStoreOrder,
-            Some(MemoryModel::Sc) => Memory::SequentiallyConsistent,
+            Some(memory) => memory,
             None => Memory::of_this_machine(),
         }
     }
@@ -143,8 +143,7 @@ const NOT_CHECKED: u8 = 3;
 /// complete.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.litmus {
-        let memory = arguments.memory.map_or(Memory::Rc11, |_| arguments.memory());
-        return litmus::run(path, memory, arguments.states, &arguments.view);
+        return litmus::run(path, arguments.memory, arguments.states, &arguments.view);
     }
     let files = c_files::checkable(&arguments.names, &arguments.flags, arguments.yes)?;
     arguments.flags.refuse_unused(files.len())?;
@@ -168,7 +167,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return judge(arguments, &subjects);
     }
     if arguments.orderings {
-        let memory = arguments.memory.map_or(Memory::Rc11, |_| arguments.memory());
+        let memory = arguments.memory.unwrap_or(Memory::Rc11);
         return orderings::run(&subjects, memory, &arguments.view);
     }
     if let Some(calls) = arguments.against_kernel {
@@ -364,7 +363,7 @@ fn check_under(
     }
     checked.seconds = since.elapsed().as_secs_f64();
     let is_wrong = matches!(checked.verdict(), Verdict::Wrong(_));
-    if is_wrong && options.memory == Memory::Rc11 && arguments.sample.is_none() {
+    if is_wrong && options.memory.reads_old() && arguments.sample.is_none() {
         checked.holds_on = stronger_models(subject, size, options)?;
     }
     Ok(checked)
@@ -533,7 +532,7 @@ fn checked(checked: &CheckResult) -> CheckedAlgorithm {
         locks: checked.size.locks,
         memory: page::memory(checked.memory),
         holds_on: failure
-            .filter(|_| checked.memory == Memory::Rc11)
+            .filter(|_| checked.memory.reads_old())
             .map(|_| checked.holds_on.iter().map(|&memory| page::memory(memory)).collect()),
         by_language: checked.by_language.as_ref().map(|by_language| match by_language {
             ByLanguage::Holds(states) => {

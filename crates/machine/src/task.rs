@@ -180,6 +180,56 @@ pub trait Machine {
     #[track_caller]
     fn fence(&self, ordering: Ordering);
 
+    /// Orders earlier loads before later ones, as the kernel's `smp_rmb()`.
+    #[inline(always)]
+    #[track_caller]
+    fn fence_loads(&self) {
+        self.fence(Ordering::Acquire);
+    }
+
+    /// Orders earlier stores before later ones, as the kernel's `smp_wmb()`.
+    #[inline(always)]
+    #[track_caller]
+    fn fence_stores(&self) {
+        self.fence(Ordering::Release);
+    }
+
+    /// Whether dependencies between accesses matter, so that the task shall name them.
+    #[inline(always)]
+    fn names_dependencies(&self) -> bool {
+        false
+    }
+
+    /// The number of the task's last read, by which later accesses say that they depend on it.
+    #[inline(always)]
+    fn last_read(&self) -> Option<u8> {
+        None
+    }
+
+    /// The reads, as bits, on which a later access may depend: something else orders all others before whatever follows.
+    #[inline(always)]
+    fn open_reads(&self) -> u128 {
+        u128::MAX
+    }
+
+    /// A mark behind the task's last access.
+    #[inline(always)]
+    fn access_mark(&self) -> u8 {
+        0
+    }
+
+    /// Declares that the task has come back to where it was at this mark, and has only read since: it goes on as if it had not.
+    #[inline(always)]
+    fn forget_accesses(&self, since: u8) {
+        let _ = since;
+    }
+
+    /// Says what the task's next access depends on.
+    #[inline(always)]
+    fn depends_on(&self, dependencies: Dependencies) {
+        let _ = dependencies;
+    }
+
     /// Declares that the address of the word depends on values that the task has read. As in the kernel's memory model,
     /// its next access to the word comes after what led to those values.
     #[inline(always)]
@@ -199,6 +249,17 @@ pub trait Machine {
     fn annotate(&self, annotation: Annotation) {
         let _ = annotation;
     }
+}
+
+/// What an access depends on: reads of its task, by their numbers, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    /// Reads from which its address was computed.
+    pub address: u128,
+    /// Reads from which the value that it writes was computed.
+    pub data: u128,
+    /// Reads that decided whether it happens.
+    pub control: u128,
 }
 
 /// The CPUs that [`Machine::send_ipi`] interrupts.

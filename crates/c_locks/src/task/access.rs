@@ -65,7 +65,7 @@ pub(super) use with_size;
 impl<M: Machine> Task<'_, M> {
     /// Only the task's state matters of everything that it has read.
     pub(super) fn forget(&self, state: u64) {
-        self.m.forget_history(self.mark, state);
+        self.m.forget_history(self.mark, self.with_flow(state));
     }
 
     pub(super) fn atom<T: Value>(&self, place: Place) -> &Atom<T> {
@@ -159,6 +159,8 @@ impl<M: Machine> Task<'_, M> {
             other => other,
         };
         self.depend(place);
+        self.comes_round(state);
+        self.tells_dependencies();
         let value = match self.last_load.get() {
             Some((before, value)) if before == state => {
                 self.forget(mix(state, WAITS));
@@ -170,6 +172,7 @@ impl<M: Machine> Task<'_, M> {
             }
         };
         self.last_load.set(Some((state, value)));
+        self.notes_read();
         // Others have run meanwhile.
         self.comes_to_stack(place);
         value
@@ -189,7 +192,12 @@ impl<M: Machine> Task<'_, M> {
             (Op::Store(_), Ordering::AcqRel) => Ordering::Release,
             (_, ordering) => ordering,
         };
+        self.has_effect();
+        self.tells_dependencies();
         let old = with_size!(place.size, self.op(place, op, ordering));
+        if !matches!(op, Op::Store(_)) {
+            self.notes_read();
+        }
         self.comes_to_stack(place);
         old
     }
@@ -214,7 +222,12 @@ impl<M: Machine> Task<'_, M> {
             self.depend(place);
             let value = reads.then(|| match once {
                 Some(state) => self.load(place, Ordering::Relaxed, state),
-                None => with_size!(place.size, self.get(place)),
+                None => {
+                    self.tells_dependencies();
+                    let value = with_size!(place.size, self.get(place));
+                    self.notes_read();
+                    value
+                }
             });
             // First what memory holds for others, then what the task sees there.
             if writes {
@@ -370,6 +383,7 @@ impl<M: Machine> Task<'_, M> {
     }
 
     fn writes(&self, place: Place, volatile: Option<u64>) {
+        self.has_effect();
         self.last_load.set(None);
         // SAFETY: a word of the region.
         let old = unsafe { read(place.address, place.size) };
@@ -429,6 +443,7 @@ impl<M: Machine> Task<'_, M> {
         for one in pending {
             let Pending::Write { place, value, site, volatile } = one else { continue };
             self.m.at(Some(site));
+            self.tells_dependencies_of_write();
             if let Some(state) = volatile {
                 self.forget(mix(mix(state, WRITES), value));
                 let order = self.volatile_order(Ordering::Release);

@@ -32,12 +32,19 @@ impl<M: Machine> Task<'_, M> {
                 self.comes_to(frame.return_address);
                 self.string(frame, *bytes, *repeated, matches!(kind, AccessKind::Moves { .. }));
                 frame.return_address += *length as u64;
+                self.flows_behind(frame.return_address);
                 return self.runs();
             }
         };
         let at = address(memory, &frame.registers);
+        self.depends_on_address(memory);
         let before = self.site.replace(site);
-        if self.is_own(at, *bytes, writes) || self.is_announced(at, *bytes, writes) {
+        if self.is_own(at, *bytes, writes) {
+            self.flows_from_access(Some(at));
+            return self.site.set(before);
+        }
+        if self.is_announced(at, *bytes, writes) {
+            self.flows_from_announced();
             return self.site.set(before);
         }
         self.comes_to(frame.return_address);
@@ -48,6 +55,7 @@ impl<M: Machine> Task<'_, M> {
         let state = || self.state(frame.registers.into_iter(), frame.return_address);
         let state = if is_once { Some(state()) } else { None };
         self.plain(at, *bytes, reads, writes, state);
+        self.flows_from_access(None);
         self.runs();
     }
 

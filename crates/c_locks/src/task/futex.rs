@@ -14,6 +14,7 @@ const ONE_BY_ONE_MAX: u32 = 16;
 impl<M: Machine> Task<'_, M> {
     pub(super) fn park(&self, address: usize, expected: u32, sleep: Sleep, state: u64) -> SleepEnd {
         self.forget(state);
+        self.has_effect();
         let word = self.futex_word(address);
         self.m.park_as(self.atom::<u32>(word), expected, sleep)
     }
@@ -21,6 +22,7 @@ impl<M: Machine> Task<'_, M> {
     /// Wakes this many tasks that sleep for one of these bits; returns how many slept.
     pub(super) fn wake(&self, address: usize, tasks: u32, bits: u32, state: u64) -> u32 {
         self.forget(state);
+        self.has_effect();
         let atom = self.atom::<u32>(self.futex_word(address));
         if tasks > ONE_BY_ONE_MAX {
             return self.m.wake_bits(atom, Sleepers::All, bits);

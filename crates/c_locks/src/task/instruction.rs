@@ -54,7 +54,9 @@ impl<M: Machine> Task<'_, M> {
             Action::FlipBit => Op::Xor(bit),
             Action::CompareExchange => Op::CompareExchange(expected, given),
         };
+        self.depends_by_instruction(instruction);
         let old = self.access(place, op, state);
+        self.flows_from_instruction(instruction);
         if is_bit {
             frame.flags &= !CARRY;
             frame.flags |= if old & bit != 0 { CARRY } else { 0 };

@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use machine::{
-    Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleep, SleepEnd, Sleepers,
-    Until, Value,
+    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Sleep,
+    SleepEnd, Sleepers, Until, Value,
 };
 
 use super::IpiHandler;
+use super::executions::Barrier;
 use super::hash::mix;
 use super::request::{Reply, Request, RequestKind};
 use super::state::CheckedTask;
@@ -98,6 +99,19 @@ impl Checked<'_> {
 
     fn with_state(&self, change: impl FnOnce(&mut CheckedTask)) {
         change(&mut self.world.borrow_mut().state.tasks[self.task]);
+    }
+
+    /// A fence that the kernel has and C11 has not: there, one of this order stands for it.
+    #[track_caller]
+    fn barrier(&self, barrier: Barrier, ordering: Ordering) {
+        let site = self.site();
+        if self.world.borrow().rules.is_none() {
+            return self.fence(ordering);
+        }
+        self.without_step(|world| {
+            world.allowed_barrier(self.task, barrier, site);
+            if world.fault.is_some() { Err(FaultFound) } else { Ok(()) }
+        });
     }
 
     /// Idles for the rest of the check, once the task has ended.
@@ -262,6 +276,44 @@ impl Machine for Checked<'_> {
         }
         let site = self.site();
         self.without_step(|world| world.fence(self.task, ordering, site));
+    }
+
+    fn fence_loads(&self) {
+        self.barrier(Barrier::Loads, Ordering::Acquire);
+    }
+
+    fn fence_stores(&self) {
+        self.barrier(Barrier::Stores, Ordering::Release);
+    }
+
+    fn names_dependencies(&self) -> bool {
+        self.world.borrow().rules.is_some()
+    }
+
+    fn last_read(&self) -> Option<u8> {
+        let world = self.world.borrow();
+        world.rules.and_then(|_| world.state.executions.last_reads[self.task])
+    }
+
+    fn open_reads(&self) -> u128 {
+        self.world.borrow().open_reads(self.task)
+    }
+
+    fn access_mark(&self) -> u8 {
+        self.world.borrow().state.executions.counts.get(self.task).copied().unwrap_or_default()
+    }
+
+    fn forget_accesses(&self, since: u8) {
+        self.world.borrow_mut().state.executions.forget(self.task, since);
+    }
+
+    fn depends_on(&self, dependencies: Dependencies) {
+        let mut world = self.world.borrow_mut();
+        if world.rules.is_some() {
+            world.layout.names_reads = true;
+            world.state.executions.pending[self.task] = dependencies;
+            world.state.executions.controls[self.task] |= dependencies.control;
+        }
     }
 
     fn depend<T: Value>(&self, atom: &Atom<T>) {

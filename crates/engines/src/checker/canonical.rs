@@ -209,7 +209,7 @@ impl Canonicalizer {
             sum = sum.wrapping_add(mix(word_id(word, numbers) | WORD, value));
         }
         let mut hash = mix(sum, self.hash_happens_before(world, numbers));
-        if world.is_weak {
+        if world.reads_old() {
             let renumbering = Renumbering {
                 numbers,
                 word_id: &|word| word_id(&world.layout.words[word], numbers),
@@ -218,7 +218,10 @@ impl Canonicalizer {
                     if world.symmetric { renumbered(word, value, tasks, numbers) } else { value }
                 },
             };
-            hash = mix(hash, world.hash_views(&renumbering));
+            hash = match world.rules {
+                None => mix(hash, world.hash_views(&renumbering)),
+                Some(_) => mix(hash, world.hash_executions(&renumbering)),
+            };
         }
         for &Arrival { task, bypassed } in &state.arrivals {
             let number = u64::from(numbers[usize::from(task)]);

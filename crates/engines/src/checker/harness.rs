@@ -6,6 +6,7 @@ use std::io;
 
 use machine::{CodeSite, Op, Ordering, Region};
 
+use super::executions::Ahead;
 use super::failure::{Failure, Fault};
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind};
@@ -32,21 +33,33 @@ pub fn with_harness<R>(
     options: &Options,
     act: impl FnMut(&mut Harness) -> R,
 ) -> io::Result<R> {
-    with_trace(setup, options, None, act)
+    with_start(setup, options, &Start::default(), act)
 }
 
-/// As [`with_harness`], with a trace that tasks write from their start.
-fn with_trace<R>(
+/// What tasks start with.
+#[derive(Clone, Default)]
+pub struct Start {
+    /// A trace that tasks write.
+    pub trace: Option<Trace>,
+    /// Stores that were found to run ahead of loads.
+    pub ahead: Vec<Ahead>,
+}
+
+/// As [`with_harness`], with what was known before.
+pub fn with_start<R>(
     setup: &Setup,
     options: &Options,
-    trace: Option<Trace>,
+    start_with: &Start,
     mut act: impl FnMut(&mut Harness) -> R,
 ) -> io::Result<R> {
     let before = copy_region(setup.region);
     let mut layout = Layout::new(setup.region);
+    layout.ahead.clone_from(&start_with.ahead);
     loop {
         let mut world = World::new(setup, options);
-        (world.layout, world.trace) = (layout, trace.clone());
+        (world.layout, world.trace) = (layout, start_with.trace.clone());
+        // What one task may do ahead is known by its number.
+        world.symmetric &= world.layout.ahead.is_empty();
         let world = RefCell::new(world);
         let result = start(setup, &world).map(|mut harness| act(&mut harness));
         restore_region(setup.region, &before);
@@ -66,6 +79,7 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
         world.state.happens_before = world.new_happens_before(tasks);
         world.state.buffers = world.new_buffers(tasks);
         world.state.views = world.new_views(tasks);
+        world.state.executions = world.new_executions(tasks);
         world.state.tasks = vec![new_task(); tasks];
     }
     let mut harness = Harness { setup, world, threads: Vec::new(), turns: Vec::new() };
@@ -119,6 +133,7 @@ impl Harness<'_> {
         }
         let mut world = self.world.borrow_mut();
         world.settle_views();
+        world.settle_executions();
         world.watch_state(usize::from(turn.0));
     }
 
@@ -139,6 +154,7 @@ impl Harness<'_> {
                 }
                 StopReason::Ended => {
                     let buffered = world.state.tasks[task].buffered;
+                    world.idle_update = None;
                     world.state.tasks[task] = CheckedTask { ended: true, buffered, ..new_task() };
                     return;
                 }
@@ -243,7 +259,7 @@ impl Harness<'_> {
     pub fn fault_of_stopped(&mut self, turns: &[Turn]) -> Option<Fault> {
         // The watched task stops early, on purpose. So does a task that needs another row or column: all begins anew.
         let world = self.world.borrow();
-        if world.watched_task.is_some() || world.grown {
+        if world.watched_task.is_some() || world.grown || world.has_promises() {
             return None;
         }
         drop(world);
@@ -291,14 +307,14 @@ pub fn followed(
     setup: &Setup,
     options: &Options,
     schedule: &Schedule,
+    ahead: &[Ahead],
 ) -> io::Result<Result<Followed, String>> {
     // In a schedule each access is a step, local ones too.
     let options = Options { reduction: false, ..*options };
     let mut drains = Drains::default();
+    let start = Start { trace: Some(Trace::default()), ahead: ahead.to_vec() };
     let follow = |drains: &mut Drains| {
-        with_trace(setup, &options, Some(Trace::default()), |harness| {
-            harness.follow(schedule, drains)
-        })
+        with_start(setup, &options, &start, |harness| harness.follow(schedule, drains))
     };
     let first = follow(&mut drains)?;
     if first.is_ok() {
@@ -325,8 +341,9 @@ pub fn explain_failure(
     options: &Options,
     fault: Fault,
     schedule: Schedule,
+    ahead: &[Ahead],
 ) -> Failure {
-    let (steps, again) = match followed(setup, options, &schedule) {
+    let (steps, again) = match followed(setup, options, &schedule, ahead) {
         Ok(Ok(Followed { steps, fault })) => (steps, fault),
         Ok(Err(why)) => (vec![why], None),
         Err(why) => (vec![why.to_string()], None),

@@ -4,6 +4,8 @@ use std::ops::{Range, RangeInclusive};
 
 use machine::Region;
 
+use super::executions::Ahead;
+
 /// The index of no word; also the column or row of a word that has none.
 const NONE: u16 = u16::MAX;
 
@@ -33,6 +35,12 @@ pub struct Layout {
     pub leads_to: Vec<OwnWords>,
     /// Whether it was found to matter that loads pass buffered stores.
     pub loads_pass: bool,
+    /// By word: the tasks that read it, and those that write it, as bits, where executions are kept.
+    pub users: Vec<[u16; 2]>,
+    /// Stores that may run ahead of loads, as far as they were found.
+    pub ahead: Vec<Ahead>,
+    /// Whether tasks name their reads by number, for dependencies.
+    pub names_reads: bool,
     /// Whether there are sequentially consistent events, under RC11.
     pub has_order: bool,
     /// The first word of the cell of each word: accesses to several words join them.
@@ -140,6 +148,9 @@ impl Layout {
             has_dependencies: false,
             row_of: none.clone(),
             loads_pass: false,
+            users: vec![[0; 2]; words.len()],
+            ahead: Vec::new(),
+            names_reads: false,
             has_order: false,
             cell_of: (0..words.len() as u16).collect(),
             view_of: none.clone(),

@@ -15,14 +15,19 @@
 //! take a step, and the end can always be reached. A task that takes interrupts can be
 //! interrupted at any step after another task sent one.
 //! Reorderings of atomic accesses on hardware weaker than x86 show only where a plain field or an
-//! `init` would see them, unless the memory is that of RC11 (`weak`, `views`).
+//! `init` would see them, unless the memory is that of RC11 (`weak`, `views`), of Armv8 or of the
+//! kernel (`allowed`, `executions`).
 
 mod agent;
+mod ahead;
+mod allowed;
 mod bounds;
 mod bypass;
 mod canonical;
+mod canonical_executions;
 mod canonical_views;
 mod cells;
+mod executions;
 mod failure;
 mod fences;
 mod happens_before;
@@ -143,9 +148,47 @@ pub enum Memory {
     /// As far as C11 and C++20 promise, by the repaired rules of RC11: a task may read an old
     /// value unless acquire and release, fences or sequentially consistent accesses forbid it.
     Rc11,
+    /// As far as the Arm architecture, version 8, promises for the compiled code: `executions::armv8`.
+    Armv8,
+    /// As far as the Linux kernel's memory model promises: `executions::lkmm`.
+    Lkmm,
 }
 
 impl Memory {
+    /// All models, the strongest first.
+    pub const ALL: [Memory; 5] = [
+        Memory::SequentiallyConsistent,
+        Memory::TotalStoreOrder,
+        Memory::Armv8,
+        Memory::Rc11,
+        Memory::Lkmm,
+    ];
+
+    /// Its name in commands and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Memory::SequentiallyConsistent => "sc",
+            Memory::TotalStoreOrder => "x86",
+            Memory::Rc11 => "rc11",
+            Memory::Armv8 => "armv8",
+            Memory::Lkmm => "lkmm",
+        }
+    }
+
+    /// Whose rules it is, if executions are kept for it.
+    fn rules(self) -> Option<executions::Rules> {
+        match self {
+            Memory::Armv8 => Some(executions::Rules::Armv8),
+            Memory::Lkmm => Some(executions::Rules::Lkmm),
+            _ => None,
+        }
+    }
+
+    /// Whether loads may read older values than the newest.
+    pub fn reads_old(self) -> bool {
+        matches!(self, Memory::Rc11 | Memory::Armv8 | Memory::Lkmm)
+    }
+
     /// That of the machine on which this runs, as far as a search knows it.
     pub fn of_this_machine() -> Memory {
         if cfg!(target_arch = "x86_64") {

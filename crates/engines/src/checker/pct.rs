@@ -48,10 +48,11 @@ pub fn sample(
         let fault = (0..schedules).find_map(|_| sampler.schedule());
         let Sampler { schedules, steps, schedule, .. } = sampler;
         let fault = fault.map(|fault| (fault, Schedule(schedule)));
-        (SampleResult { schedules, steps, failure: None }, fault)
+        let ahead = harness.world.borrow().layout.ahead.clone();
+        (SampleResult { schedules, steps, failure: None }, fault.map(|fault| (fault, ahead)))
     })?;
-    if let Some((fault, schedule)) = fault {
-        sampled.failure = Some(explain_failure(setup, options, fault, schedule));
+    if let Some(((fault, schedule), ahead)) = fault {
+        sampled.failure = Some(explain_failure(setup, options, fault, schedule, &ahead));
     }
     Ok(sampled)
 }

@@ -14,6 +14,7 @@ use std::io;
 
 use super::bypass::Bypass;
 use super::canonical::Canonicalizer;
+use super::executions::{Ahead, PROMISES};
 use super::failure::{Failure, Fault};
 use super::harness::{
     Followed, Harness, copy_region_into, explain_failure, followed, restore_region, with_harness,
@@ -48,12 +49,15 @@ pub struct SearchResult {
 
 /// Searches all interleavings. Fails only where memory for the stacks cannot be had.
 pub fn search(setup: &Setup, options: &Options) -> io::Result<SearchResult> {
-    let outcome = with_harness(setup, options, |harness| Search::new(harness, options).run())?;
-    let SearchOutcome { mut result, fault } = outcome;
+    let SearchOutcome { mut result, fault, ahead } = searched(setup, options)?;
     if let Some((fault, schedule)) = fault {
-        result.failure = Some(shown(setup, options, fault, schedule)?);
+        result.failure = Some(shown(setup, options, fault, schedule, &ahead)?);
     }
     Ok(result)
+}
+
+fn searched(setup: &Setup, options: &Options) -> io::Result<SearchOutcome> {
+    with_harness(setup, options, |harness| Search::new(harness, options).run())
 }
 
 /// The way to a fault step by step: a shortest one, where that is wanted and can be found.
@@ -62,18 +66,19 @@ fn shown(
     options: &Options,
     fault: Fault,
     schedule: Schedule,
+    ahead: &[Ahead],
 ) -> io::Result<Failure> {
     // A circle has no last step, and what is not supported needs no way to it.
     let has_end = !matches!(fault, Fault::Endless(_) | Fault::Unsupported(_));
     if !options.shortest || !has_end {
-        return Ok(explain_failure(setup, options, fault, schedule));
+        return Ok(explain_failure(setup, options, fault, schedule, ahead));
     }
-    let (fault, schedule, is_shortest) = match shortest(setup, options, schedule.len())? {
+    let (fault, schedule, is_shortest) = match shortest(setup, options, schedule.len(), ahead)? {
         Shortest::Found(fault, schedule) => (fault, schedule, true),
         Shortest::None => (fault, schedule, true),
         Shortest::Unknown => (fault, schedule, false),
     };
-    let failure = explain_failure(setup, options, fault, schedule);
+    let failure = explain_failure(setup, options, fault, schedule, ahead);
     Ok(Failure { is_shortest, ..failure })
 }
 
@@ -92,13 +97,19 @@ pub fn replay(
     options: &Options,
     schedule: &Schedule,
 ) -> io::Result<Result<ReplayResult, String>> {
-    let followed = followed(setup, options, schedule)?;
+    // Which stores run ahead is learned by a search, and a schedule names them by number.
+    let is_promise = |turn: &Turn| (PROMISES..TIME_OUT).contains(&turn.1);
+    let has_promises = options.memory.reads_old() && schedule.0.iter().any(is_promise);
+    let ahead = if has_promises { searched(setup, options)?.ahead } else { Vec::new() };
+    let followed = followed(setup, options, schedule, &ahead)?;
     Ok(followed.map(|Followed { steps, fault }| ReplayResult { steps, fault }))
 }
 
 struct SearchOutcome {
     result: SearchResult,
     fault: Option<(Fault, Schedule)>,
+    /// Stores that were found to run ahead of loads.
+    ahead: Vec<Ahead>,
 }
 
 struct Search<'s, 'a> {
@@ -188,7 +199,8 @@ impl<'s, 'a> Search<'s, 'a> {
         let schedule = Schedule(taken);
         self.result.states = self.visited.len() as u64;
         self.result.bypass = self.harness.world.borrow().bypass;
-        SearchOutcome { result: self.result, fault: fault.map(|fault| (fault, schedule)) }
+        let ahead = self.harness.world.borrow().layout.ahead.clone();
+        SearchOutcome { result: self.result, fault: fault.map(|fault| (fault, schedule)), ahead }
     }
 
     /// Walks until all states are visited. The error is the first fault.
@@ -251,7 +263,11 @@ impl<'s, 'a> Search<'s, 'a> {
             return Ok(());
         }
         self.check_fault()?;
-        if std::mem::take(&mut self.harness.world.borrow_mut().is_unfair) {
+        let is_over = {
+            let mut world = self.harness.world.borrow_mut();
+            std::mem::take(&mut world.is_unfair) | std::mem::take(&mut world.is_cut)
+        };
+        if is_over {
             self.frames[self.depth - 1].exits = true;
             return Ok(());
         }

@@ -5,8 +5,9 @@ use std::io;
 use std::rc::Rc;
 
 use super::canonical::Canonicalizer;
+use super::executions::Ahead;
 use super::failure::Fault;
-use super::harness::{Harness, copy_region_into, restore_region, with_harness};
+use super::harness::{Harness, Start, copy_region_into, restore_region, with_start};
 use super::schedule::{FLUSH, Schedule, Turn};
 use super::state::SystemState;
 use super::{Options, Setup};
@@ -30,9 +31,15 @@ pub enum Shortest {
 }
 
 /// Looks for the shortest schedule that leads to a fault.
-pub fn shortest(setup: &Setup, options: &Options, length: usize) -> io::Result<Shortest> {
+pub fn shortest(
+    setup: &Setup,
+    options: &Options,
+    length: usize,
+    ahead: &[Ahead],
+) -> io::Result<Shortest> {
     let options = Options { reduction: false, ..*options };
-    with_harness(setup, &options, |harness| BreadthFirst::new(harness).search(length))
+    let start = Start { trace: None, ahead: ahead.to_vec() };
+    with_start(setup, &options, &start, |harness| BreadthFirst::new(harness).search(length))
 }
 
 /// A state that waits to be searched.
@@ -113,7 +120,8 @@ impl<'s, 'a> BreadthFirst<'s, 'a> {
             self.harness.restore(task, &waiting.stacks[task]);
         }
         self.harness.take_turn(turn);
-        if self.harness.world.borrow().grown {
+        let is_cut = std::mem::take(&mut self.harness.world.borrow_mut().is_cut);
+        if is_cut || self.harness.world.borrow().grown {
             return None;
         }
         let mut stacks = waiting.stacks.clone();

@@ -2,6 +2,7 @@
 //! matters for what the tasks will do.
 
 use super::bypass::Watched;
+use super::executions::Executions;
 use super::happens_before::HappensBefore;
 use super::request::{Request, RequestKind};
 use super::views::Views;
@@ -23,6 +24,8 @@ pub struct SystemState {
     pub happens_before: HappensBefore,
     /// Under RC11, the writes that tasks may still read, and which of them each must not read behind.
     pub views: Views,
+    /// Under the rules of hardware or of the kernel, the execution so far.
+    pub executions: Executions,
     /// Tasks that have arrived and not entered, in the order of arrival.
     pub arrivals: Vec<Arrival>,
     /// How many tasks are inside exclusively: at most one, or something is wrong.
@@ -113,6 +116,9 @@ impl SystemState {
         self.buffers.clone_from(&other.buffers);
         self.happens_before.clone_from(&other.happens_before);
         self.views.clone_from(&other.views);
+        if !other.executions.counts.is_empty() {
+            self.executions.clone_from(&other.executions);
+        }
         self.arrivals.clone_from(&other.arrivals);
         (self.inside, self.sharing) = (other.inside, other.sharing);
         self.watched = other.watched;

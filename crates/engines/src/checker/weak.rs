@@ -2,6 +2,7 @@
 
 use machine::{CodeSite, Op, Ordering};
 
+use super::executions::Rules;
 use super::failure::Fault;
 use super::happens_before::{FENCED, PENDING};
 use super::hash::mix;
@@ -12,6 +13,7 @@ use super::views::{
     Acted, Author, Event, FENCE, MEMORY, MESSAGES_MAX, NewMessage, Settling, Target, Views,
 };
 use super::world::{FaultFound, World};
+use super::{Memory, Options, Setup};
 use crate::Unsupported;
 
 /// What a task may do next with a word.
@@ -23,11 +25,23 @@ pub enum WeakStep {
     Writes(u8),
     /// Reads this message and writes one right behind it.
     Updates(u8),
+    /// Comes to a write that was promised: this event.
+    Fulfils(u8),
     /// Goes on waiting, and has seen the newest message: what it waited for was there, and is over.
     Misses(u8),
 }
 
 impl World {
+    /// What no search has from the start.
+    pub fn unsupported(setup: &Setup, options: &Options) -> Option<Fault> {
+        let has_interrupts = options.memory.reads_old() && setup.ipi_handler.is_some();
+        let unsupported = || {
+            let why = format!("interrupts are not searched under {}", options.memory.name());
+            Unsupported::new(why, "check it with --memory x86")
+        };
+        has_interrupts.then(|| Fault::Unsupported(unsupported()))
+    }
+
     /// Views in which everybody knows everything.
     pub fn new_views(&self, tasks: usize) -> Views {
         if !self.is_weak {
@@ -49,7 +63,7 @@ impl World {
     /// Prepares for an access: its cell, its columns.
     pub fn expect_access(&mut self, request: &Request) {
         let Request { kind, offset, size, ordering, failure, location } = *request;
-        if !self.is_weak || size == 0 || !self.layout.is_in_words(offset, size) {
+        if !self.reads_old() || size == 0 || !self.layout.is_in_words(offset, size) {
             return;
         }
         if !self.layout.is_whole(offset, size) {
@@ -65,7 +79,21 @@ impl World {
             ));
         }
         let is_futex = matches!(kind, RequestKind::Park(..) | RequestKind::Wake(..));
-        if [ordering, failure].contains(&Ordering::SeqCst) || is_futex {
+        let loads_or_stores = matches!(
+            kind,
+            RequestKind::Access(Op::Load | Op::Store(_))
+                | RequestKind::Await(_)
+                | RequestKind::AwaitFor(_)
+        );
+        if loads_or_stores && ordering == Ordering::SeqCst && self.rules == Some(Rules::Lkmm) {
+            let way_out = "use the kernel's primitives, or check it with --memory rc11";
+            let why = format!(
+                "a sequentially consistent load or store at {location}, which the kernel's model has not"
+            );
+            return self.report_fault(Fault::Unsupported(Unsupported::new(why, way_out)));
+        }
+        let is_in_order = [ordering, failure].contains(&Ordering::SeqCst) || is_futex;
+        if is_in_order && self.is_weak {
             self.need_order();
         }
     }
@@ -76,11 +104,20 @@ impl World {
         self.layout.has_order = true;
     }
 
+    /// The name of the memory model whose searches can refuse something.
+    fn model(&self) -> &'static str {
+        match self.rules {
+            None => Memory::Rc11.name(),
+            Some(Rules::Armv8) => Memory::Armv8.name(),
+            Some(Rules::Lkmm) => Memory::Lkmm.name(),
+        }
+    }
+
     /// Ends the check: what the code does may be right.
     pub fn refuse(&mut self, why: String) {
         let way_out = "check it with --memory x86";
         self.report_fault(Fault::Unsupported(Unsupported::new(
-            format!("{why} is not searched under rc11"),
+            format!("{why} is not searched under {}", self.model()),
             way_out,
         )));
     }
@@ -183,8 +220,8 @@ impl World {
             (WeakStep::Reads(read) | WeakStep::Misses(read), _) => {
                 (Some(read), None, ordering_of(step, request))
             }
-            (WeakStep::Writes(_) | WeakStep::Updates(_), _) => {
-                unreachable!("a load writes nothing")
+            (WeakStep::Writes(_) | WeakStep::Updates(_) | WeakStep::Fulfils(_), _) => {
+                unreachable!("a load writes nothing, and nothing is promised")
             }
         };
         let masks = self.layout.masks(&target);
@@ -231,7 +268,7 @@ impl World {
         }
         let how = match step {
             WeakStep::Reads(_) | WeakStep::Misses(_) => How::Reads,
-            WeakStep::Writes(_) => How::Writes,
+            WeakStep::Writes(_) | WeakStep::Fulfils(_) => How::Writes,
             WeakStep::Updates(_) => How::Modifies,
         };
         self.touch(task, &request, how);
@@ -255,7 +292,7 @@ impl World {
     }
 
     /// A hash of what a task does next.
-    fn place_of(&self, task: usize) -> u64 {
+    pub fn place_of(&self, task: usize) -> u64 {
         let CheckedTask { request, history, .. } = self.state.tasks[task];
         let site = u64::from(request.location.line) << 32 | u64::from(request.location.column);
         mix(mix(history, site), u64::from(request.offset))
@@ -267,7 +304,7 @@ impl World {
     pub fn find_spin(&mut self, task: usize) {
         let slept_after = self.state.tasks[task].slept_after.take();
         let before = self.idle_update.take().or(slept_after);
-        if !self.is_weak {
+        if !self.reads_old() {
             return;
         }
         let place = self.place_of(task);
@@ -500,6 +537,7 @@ impl World {
                     format!(" (old: the write of {} is not ordered before this)", said(&next))
                 }
             }
+            WeakStep::Fulfils(_) => String::new(),
             WeakStep::Writes(index) => {
                 let cell = &views.messages[views.cell(target.cell)];
                 let next =
@@ -512,7 +550,7 @@ impl World {
 }
 
 /// How a step orders: a compare-exchange that fails as it says, a wait that goes on not at all.
-fn ordering_of(step: WeakStep, request: &Request) -> Ordering {
+pub fn ordering_of(step: WeakStep, request: &Request) -> Ordering {
     match (step, request.kind) {
         (WeakStep::Misses(_), _) => Ordering::Relaxed,
         (WeakStep::Reads(_), RequestKind::Access(op)) if op != Op::Load => request.failure,

@@ -3,6 +3,7 @@
 use machine::{CodeSite, Op, Ordering, Region, Sleepers, Until};
 
 use super::bypass::Bypass;
+use super::executions::Rules;
 use super::failure::Fault;
 use super::happens_before::{FENCE_ROWS, FENCED, HappensBefore, PENDING};
 use super::hash::mix;
@@ -12,7 +13,6 @@ use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, TIME_OUT, Turn};
 use super::state::{BUFFER, BufferedStore, SystemState};
 use super::trace::{How, PastAccess, Trace, step_line};
 use super::{Memory, Options, Setup};
-use crate::Unsupported;
 
 /// Steps without forgetting history after which a task counts as spinning.
 const STEPS_MAX: u32 = 2000;
@@ -31,6 +31,10 @@ pub struct World {
     pub has_buffers: bool,
     /// Whether tasks may read old values: see `weak`.
     pub is_weak: bool,
+    /// Whose rules, if executions are kept.
+    pub rules: Option<Rules>,
+    /// Whether plain accesses must be ordered, where executions are kept.
+    pub checks_order: bool,
     /// The read-modify-write of this step, if it left the value that it found: a hash of where its task was, and the value.
     pub idle_update: Option<(u64, u64)>,
     pub check_races: bool,
@@ -50,6 +54,8 @@ pub struct World {
     pub has_entered: Option<usize>,
     /// Whether the last step was unfair to a task, where one is watched.
     pub is_unfair: bool,
+    /// Whether an execution ends here that has not happened: a promise is left.
+    pub is_cut: bool,
     /// The most entries that were counted.
     pub bypass: Bypass,
     /// Critical sections that were entered.
@@ -82,8 +88,10 @@ impl World {
             base: Region::start(setup.region),
             has_buffers: options.memory == Memory::TotalStoreOrder,
             is_weak: options.memory == Memory::Rc11,
+            rules: options.memory.rules(),
+            checks_order: options.check_races,
             idle_update: None,
-            check_races: options.check_races,
+            check_races: options.check_races && options.memory.rules().is_none(),
             local_turns: Vec::new(),
             is_local: false,
             local_in_a_row: 0,
@@ -91,10 +99,12 @@ impl World {
             watched_task: options.watched_task,
             has_entered: None,
             is_unfair: false,
+            is_cut: false,
             bypass: Bypass::default(),
             entries: 0,
             // Not with an order of arrival: local steps could decide which task arrives first.
             has_local_steps: options.reduction
+                && options.memory.rules().is_none()
                 && options.check_races
                 && !setup.symmetric
                 && setup.ipi_handler.is_none()
@@ -113,15 +123,6 @@ impl World {
             trace: None,
             plain_accesses: 0,
         }
-    }
-
-    /// What no search has from the start.
-    fn unsupported(setup: &Setup, options: &Options) -> Option<Fault> {
-        let has_interrupts = options.memory == Memory::Rc11 && setup.ipi_handler.is_some();
-        let unsupported = || {
-            Unsupported::new("interrupts are not searched under rc11", "check it with --memory x86")
-        };
-        has_interrupts.then(|| Fault::Unsupported(unsupported()))
     }
 
     /// An empty table for the rows and columns that are known now.
@@ -156,6 +157,9 @@ impl World {
             let possible = |&alternative: &u8| self.is_possible(task, alternative);
             let alternatives = (0..alternatives).filter(possible);
             into.extend(alternatives.map(|alternative| (task as u8, alternative)));
+            if self.rules.is_some() {
+                self.promise_turns(task, into);
+            }
             if self.state.tasks[task].buffered > 0 {
                 into.push((task as u8, FLUSH));
             }
@@ -202,6 +206,9 @@ impl World {
             return 0;
         }
         let is_chosen = kind.is_access() || matches!(kind, RequestKind::Park(..));
+        if self.rules.is_some() && is_chosen && !self.grown {
+            return self.allowed_alternatives(task);
+        }
         if self.is_weak && is_chosen && !self.grown {
             return self.weak_alternatives(task);
         }
@@ -250,18 +257,18 @@ impl World {
         let buffered = self.state.tasks[task].buffered;
         let before = if self.trace.is_some() { self.value_seen(task, offset, size) } else { 0 };
         let (mut woken, mut note) = (0, String::new());
-        if self.is_weak && kind.touches_memory() {
-            (reply, note) = self.weak_perform(task, alternative)?;
+        if self.reads_old() && kind.touches_memory() {
+            (reply, note) = self.old_perform(task, alternative)?;
         }
         match kind {
-            _ if self.is_weak && kind.is_access() => {}
+            _ if self.reads_old() && kind.is_access() => {}
             RequestKind::Access(op) => reply.value = self.access(task, &request, op),
             RequestKind::Await(until) | RequestKind::AwaitFor(until) => {
                 reply = self.perform_wait(task, &request, until);
             }
             RequestKind::Park(expected, sleep) => {
                 self.note_barrier(task, true);
-                if !self.is_weak {
+                if !self.reads_old() {
                     reply.value = self.value_seen(task, offset, size);
                 }
                 if reply.value == expected {
@@ -407,7 +414,11 @@ impl World {
         self.count_plain(task, location)?;
         self.check_bounds(task, offset, size, location)?;
         self.check_reach(task, offset, size, location)?;
-        let value = self.value_seen(task, offset, size);
+        let value = if self.rules.is_some() {
+            self.allowed_get(task, offset, size, location)?
+        } else {
+            self.value_seen(task, offset, size)
+        };
         self.find_triangle(task, offset, size);
         self.check_ordered(task, offset, size, How::Reads, location)?;
         self.check_newest(task, offset, size, location)?;
@@ -431,6 +442,9 @@ impl World {
         self.check_ordered(task, offset, size, How::Writes, location)?;
         if self.trace.is_some() {
             self.trace_line(step_line(task, &self.written(offset, size, value), location));
+        }
+        if self.rules.is_some() {
+            return self.allowed_set(task, (offset, size), value, location);
         }
         // A plain write need be buffered only behind a buffered store to the same word. Otherwise
         // it does not matter when others see it: any task that may read it is ordered after it.
@@ -651,6 +665,11 @@ impl World {
 
     /// Keeps the first fault; later ones may follow from it.
     pub fn report_fault(&mut self, fault: Fault) {
+        if self.has_promises() && !matches!(fault, Fault::Unsupported(_)) {
+            // Another order shows it without, if it can happen.
+            self.is_cut = true;
+            return;
+        }
         self.fault.get_or_insert(fault);
     }
 

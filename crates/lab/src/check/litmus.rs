@@ -19,7 +19,7 @@ use super::{NOT_CHECKED, page};
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Searches a test, or all tests of a folder. The status is [`NOT_CHECKED`] if one was not searched.
-pub fn run(path: &Path, memory: Memory, states: u64, view: &ViewFlags) -> Result<ExitCode> {
+pub fn run(path: &Path, memory: Option<Memory>, states: u64, view: &ViewFlags) -> Result<ExitCode> {
     let files = files(path)?;
     ensure!(!files.is_empty(), "--litmus {}: no file ends with .litmus", path.display());
     let mut tests = Vec::new();
@@ -28,7 +28,7 @@ pub fn run(path: &Path, memory: Memory, states: u64, view: &ViewFlags) -> Result
         tests.push(searched(file, memory, states)?);
     }
     let is_complete = tests.iter().all(|test| test.observed != Observed::NotSearched.word());
-    let page = results(&tests, path, memory);
+    let page = results(&tests, path);
     view.print(|| Ok(LitmusTests(tests)), || Ok(page))?;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(NOT_CHECKED) })
 }
@@ -57,7 +57,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn searched(file: &Path, memory: Memory, states: u64) -> Result<LitmusTest> {
+fn searched(file: &Path, asked: Option<Memory>, states: u64) -> Result<LitmusTest> {
     let length = fs::metadata(file).with_context(|| format!("reading {}", file.display()))?.len();
     ensure!(length <= BYTES_MAX, "{}: longer than a litmus test", file.display());
     let text = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
@@ -65,7 +65,7 @@ fn searched(file: &Path, memory: Memory, states: u64) -> Result<LitmusTest> {
     let mut test = LitmusTest {
         name: stem,
         file: file.display().to_string(),
-        memory: page::memory(memory),
+        memory: page::memory(asked.unwrap_or(Memory::Rc11)),
         observed: Observed::NotSearched.word(),
         ok: None,
         outcomes: 0,
@@ -77,6 +77,12 @@ fn searched(file: &Path, memory: Memory, states: u64) -> Result<LitmusTest> {
         Ok(litmus) => litmus,
         Err(why) => return Ok(LitmusTest { why: Some(format!("{why:#}")), ..test }),
     };
+    let memory = asked.unwrap_or(if litmus.is_of_kernel { Memory::Lkmm } else { Memory::Rc11 });
+    test.memory = page::memory(memory);
+    if litmus.is_of_kernel && memory == Memory::Rc11 {
+        let why = "a test of the Linux kernel's memory model: try --memory lkmm".to_string();
+        return Ok(LitmusTest { why: Some(why), ..test });
+    }
     let result = check(&litmus, memory, states)?;
     test.name.clone_from(&litmus.name);
     test.observed = result.observed.word();
@@ -91,7 +97,7 @@ fn searched(file: &Path, memory: Memory, states: u64) -> Result<LitmusTest> {
     Ok(test)
 }
 
-fn results(tests: &[LitmusTest], path: &Path, memory: Memory) -> Page {
+fn results(tests: &[LitmusTest], path: &Path) -> Page {
     let columns = [
         ("test", Align::Left),
         ("condition", Align::Left),
@@ -120,7 +126,10 @@ fn results(tests: &[LitmusTest], path: &Path, memory: Memory) -> Page {
         Observed::NotSearched,
     ];
     let counts: Vec<String> = kinds.into_iter().filter_map(count).collect();
-    let model = page::memory(memory);
+    let mut models: Vec<&str> = tests.iter().map(|test| test.memory).collect();
+    models.sort_unstable();
+    models.dedup();
+    let model = models.join(" and ");
     let answer =
         format!("{} under {model}: {}", counted(tests.len(), "litmus test"), counts.join(", "));
     let mut sections =

@@ -213,6 +213,8 @@ fn lines(places: &[String], has_files: bool) -> String {
 fn model(memory: Memory) -> &'static str {
     match memory {
         Memory::Rc11 => "by C11 (rc11)",
+        Memory::Armv8 => "on armv8",
+        Memory::Lkmm => "by the kernel's model (lkmm)",
         Memory::TotalStoreOrder => "on x86",
         Memory::SequentiallyConsistent => "under sc",
     }

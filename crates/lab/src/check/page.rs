@@ -16,11 +16,7 @@ use super::Judged;
 
 /// The memory model, in the words of the command line.
 pub fn memory(memory: Memory) -> &'static str {
-    match memory {
-        Memory::SequentiallyConsistent => "sc",
-        Memory::TotalStoreOrder => "x86",
-        Memory::Rc11 => "rc11",
-    }
+    memory.name()
 }
 
 /// The page of checks, with the commands that replay their failures.
@@ -45,6 +41,14 @@ fn plain(table: Table) -> Block {
     Block::Table(PageTable::plain("", table, &[]))
 }
 
+/// Something happens on hardware, and under rules.
+fn place(memory: Memory) -> &'static str {
+    match memory {
+        Memory::Armv8 | Memory::TotalStoreOrder => "on",
+        _ => "under",
+    }
+}
+
 /// The worst first; all that hold in one sentence.
 fn answers(all: &[CheckResult]) -> Vec<String> {
     let mut answers = Vec::new();
@@ -54,8 +58,8 @@ fn answers(all: &[CheckResult]) -> Vec<String> {
                 [] => String::new(),
                 holding => {
                     let names: Vec<&str> = holding.iter().map(|&model| memory(model)).collect();
-                    let failing = memory(one.memory);
-                    format!("holds on {}, fails under {failing}: ", names.join(" and "))
+                    let (how, failing) = (place(one.memory), memory(one.memory));
+                    format!("holds on {}, fails {how} {failing}: ", names.join(" and "))
                 }
             };
             answers.push(format!("{} is WRONG: {level}{fault}", one.name));
@@ -254,6 +258,18 @@ fn holds(memory: Memory) -> &'static str {
             "holds: in every execution that C11 and C++20 allow (RC11): mutual exclusion, the order \
              of entry where claimed, no deadlock, an end to every wait, and no data race; not \
              searched: what docs/lab/memory-models.md leaves out"
+        }
+        Memory::Armv8 => {
+            "holds: in every execution that Armv8 allows for the code as compiled: mutual exclusion, \
+             the order of entry where claimed, no deadlock, an end to every wait, and plain accesses \
+             ordered; not searched: in knee's own locks, whose dependencies are not seen, stores that \
+             run ahead of earlier loads; what docs/lab/memory-models.md leaves out"
+        }
+        Memory::Lkmm => {
+            "holds: in every execution that the kernel's memory model allows for the code as compiled: \
+             mutual exclusion, the order of entry where claimed, no deadlock, an end to every wait, \
+             and no data race; not searched: RCU; in knee's own locks, whose dependencies are not \
+             seen, stores that run ahead of earlier loads; what docs/lab/memory-models.md leaves out"
         }
         Memory::SequentiallyConsistent => {
             "holds: in every interleaving, each step immediately visible to all tasks: mutual \

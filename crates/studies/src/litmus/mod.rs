@@ -6,11 +6,15 @@
 //!     P1 (atomic_int* x, atomic_int* y) { int r0 = atomic_load_explicit(y, memory_order_acquire); … }
 //!     exists (1:r0=1 /\ 1:r1=0)
 //!
+//! Tests with the Linux kernel's primitives (`kernel`) are read, too: `READ_ONCE`, `smp_mb`, `rcu_dereference` and others.
+//!
 //! `parse` reads them, `run` runs a thread on any machine, and a search collects the states at the end.
 
+mod kernel;
 mod parse;
 mod run;
 mod tokens;
+mod words;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -91,6 +95,10 @@ impl Variables {
         Variables { atoms, registers }
     }
 
+    fn count(&self) -> usize {
+        self.atoms.len()
+    }
+
     /// A variable, for threads to which it is of an atomic type.
     fn atom(&self, variable: usize) -> &Atom<u32> {
         &self.atoms[variable][0]
@@ -110,10 +118,10 @@ pub fn check(litmus: &Litmus, memory: Memory, states_max: u64) -> Result<LitmusR
     let variables = Variables::new(&region, litmus);
     let outcomes = RefCell::new(BTreeSet::new());
     let task = |m: &Checked, task: usize| {
-        let mut registers = [0_u32; REGISTERS_MAX];
-        run::run(m, &litmus.threads[task].body, &variables, &mut registers);
+        let mut frame = run::Frame::default();
+        run::run(m, &litmus.threads[task].body, &variables, &mut frame);
         for &register in &litmus.threads[task].used {
-            variables.registers[task * REGISTERS_MAX + register].set(m, registers[register]);
+            variables.registers[task * REGISTERS_MAX + register].set(m, frame.value(register));
         }
     };
     let note_outcome = || {

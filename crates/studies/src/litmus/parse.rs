@@ -21,6 +21,8 @@ pub struct Litmus {
     pub quantifier: Quantifier,
     /// What is asked for.
     pub(super) condition: Condition,
+    /// Whether it has primitives of the Linux kernel.
+    pub is_of_kernel: bool,
 }
 
 /// What is asked of the condition.
@@ -76,8 +78,8 @@ pub enum Statement {
 pub enum Expression {
     Number(u32),
     Register(usize),
-    Read(usize),
-    Write(usize, Box<Expression>),
+    Read(Place),
+    Write(Place, Box<Expression>),
     Load(usize, Ordering),
     Store(usize, Box<Expression>, Ordering),
     Modify(Modify, usize, Box<Expression>, Ordering),
@@ -89,9 +91,46 @@ pub enum Expression {
         orderings: [Ordering; 2],
     },
     Fence(Ordering),
+    /// `smp_rmb()` and `smp_wmb()`.
+    FenceLoads,
+    FenceStores,
+    Kernel(Box<KernelAccess>),
+    /// The address of a variable.
+    Address(usize),
     Unary(char, Box<Expression>),
     Binary(String, Box<[Expression; 2]>),
 }
+
+/// What is accessed.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    Variable(usize),
+    /// What the address in this register names.
+    Pointer(usize),
+}
+
+/// An access by a primitive of the kernel.
+#[derive(Clone, Debug)]
+pub struct KernelAccess {
+    pub place: Place,
+    pub action: KernelAction,
+    pub ordering: Ordering,
+    /// Whether a full fence follows, unless it fails.
+    pub is_full: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum KernelAction {
+    Load,
+    Store(Expression),
+    /// Whether the value is what was written, not what was there.
+    Modify(Modify, Expression, bool),
+    /// The value that it expects, and the new one.
+    CompareExchange([Expression; 2]),
+}
+
+/// The value of the address of the first variable; the others follow.
+pub const ADDRESS: u32 = 0x1000_0000;
 
 /// Where a compare-exchange has the value that it expects.
 #[derive(Clone, Copy, Debug)]
@@ -119,13 +158,11 @@ pub fn parse(text: &str) -> Result<Litmus> {
     let mut words = first.split_whitespace();
     ensure!(words.next() == Some("C"), "no C test: its first line begins with `{first}`");
     let name = words.next().unwrap_or("test").to_string();
-    let kernel = ["READ_ONCE", "WRITE_ONCE", "smp_mb", "rcu_read_lock", "spin_lock", "xchg("];
-    if let Some(word) = kernel.iter().find(|word| rest.contains(**word)) {
-        bail!("a test of the Linux kernel's memory model ({word}), which is not searched");
-    }
+    let is_of_kernel = super::words::is_of_kernel(rest)?;
     let tokens = Tokens::new(rest);
     ensure!(tokens.count() <= WORDS_MAX, "a test of more than {WORDS_MAX} words");
-    let mut parser = Parser { tokens, variables: Vec::new(), threads: Vec::new() };
+    let (variables, threads) = (Vec::new(), Vec::new());
+    let mut parser = Parser { tokens, variables, threads, is_of_kernel };
     parser.header()?;
     parser.initial()?;
     while parser.tokens.peek().starts_with('P') && parser.tokens.ahead(1) == "(" {
@@ -134,13 +171,14 @@ pub fn parse(text: &str) -> Result<Litmus> {
     ensure!(!parser.threads.is_empty(), "no thread P0");
     let (quantifier, condition) = parser.question()?;
     let Parser { variables, threads, .. } = parser;
-    Ok(Litmus { name, variables, threads, quantifier, condition })
+    Ok(Litmus { name, variables, threads, quantifier, condition, is_of_kernel })
 }
 
-struct Parser {
-    tokens: Tokens,
+pub struct Parser {
+    pub(super) tokens: Tokens,
     variables: Vec<Variable>,
     threads: Vec<Thread>,
+    is_of_kernel: bool,
 }
 
 impl Parser {
@@ -170,7 +208,11 @@ impl Parser {
             let mut name = self.tokens.name().context("in the initial state")?;
             // A type may come first.
             while !has_bracket && (is_name(self.tokens.peek()) || self.tokens.peek() == "*") {
-                ensure!(!self.tokens.take("*"), "an initial state with pointers");
+                let has_star = self.tokens.take("*");
+                ensure!(!has_star || self.is_of_kernel, "an initial state with pointers");
+                if has_star {
+                    continue;
+                }
                 name = self.tokens.name()?;
             }
             if has_bracket {
@@ -178,11 +220,21 @@ impl Parser {
             }
             let variable = self.variable(&name);
             if self.tokens.take("=") {
-                ensure!(self.tokens.peek() != "&", "an initial state with pointers");
-                self.variables[variable].value = self.tokens.number()?;
+                let has_address = self.tokens.peek() == "&";
+                ensure!(!has_address || self.is_of_kernel, "an initial state with pointers");
+                self.variables[variable].value = self.value()?;
             }
         }
         Ok(())
+    }
+
+    /// A number, or the address of a variable.
+    fn value(&mut self) -> Result<u32> {
+        if self.tokens.take("&") || self.is_of_kernel && is_name(self.tokens.peek()) {
+            let name = self.tokens.name()?;
+            return Ok(ADDRESS + self.variable(&name) as u32);
+        }
+        self.tokens.number()
     }
 
     fn thread(&mut self) -> Result<()> {
@@ -197,7 +249,10 @@ impl Parser {
             self.tokens.take(",");
             let Some(name) = words.last() else { continue };
             ensure!(
-                words.iter().filter(|word| *word == "*").count() == 1,
+                match words.iter().filter(|word| *word == "*").count() {
+                    1 => true,
+                    count => count == 2 && self.is_of_kernel,
+                },
                 "a parameter {name} that is no pointer to a variable"
             );
             let is_atomic = words.iter().any(|word| word.contains("atomic") || word == "_Atomic");
@@ -243,6 +298,7 @@ impl Parser {
         }
         while ["int", "unsigned", "_Bool", "bool", "uint32_t"].contains(&self.tokens.peek()) {
             self.tokens.next()?;
+            while self.is_of_kernel && self.tokens.take("*") {}
         }
         let statement = if is_name(self.tokens.peek()) && self.tokens.ahead(1) == "=" {
             let register = self.register()?;
@@ -258,7 +314,13 @@ impl Parser {
         Ok(statement)
     }
 
-    fn register(&mut self) -> Result<usize> {
+    /// The variable that the next word points to, if it is a parameter.
+    pub(super) fn parameter(&self) -> Option<usize> {
+        let thread = self.threads.last()?;
+        Some(thread.parameters.get(self.tokens.peek())?.0)
+    }
+
+    pub(super) fn register(&mut self) -> Result<usize> {
         let name = self.tokens.name()?;
         let thread = self.threads.last_mut().expect("a thread");
         ensure!(!thread.parameters.contains_key(&name), "{name} is used as a number");
@@ -277,7 +339,7 @@ impl Parser {
         parameter.with_context(|| format!("{name} is no parameter"))
     }
 
-    fn expression(&mut self, least: usize) -> Result<Expression> {
+    pub(super) fn expression(&mut self, least: usize) -> Result<Expression> {
         const LEVELS: &[&[&str]] = &[
             &["||"],
             &["&&"],
@@ -301,6 +363,10 @@ impl Parser {
     }
 
     fn unary(&mut self) -> Result<Expression> {
+        if self.is_of_kernel && self.tokens.take("&") {
+            let variable = self.tokens.name()?;
+            return Ok(Expression::Address(self.variable(&variable)));
+        }
         for sign in ['!', '-', '~'] {
             if self.tokens.take(&sign.to_string()) {
                 return Ok(Expression::Unary(sign, Box::new(self.unary()?)));
@@ -322,6 +388,10 @@ impl Parser {
         if is_name(self.tokens.peek()) && self.tokens.ahead(1) == "(" {
             return self.call();
         }
+        if let (true, Some(variable)) = (self.is_of_kernel, self.parameter()) {
+            self.tokens.next()?;
+            return Ok(Expression::Address(variable));
+        }
         if is_name(self.tokens.peek()) {
             return Ok(Expression::Register(self.register()?));
         }
@@ -330,25 +400,37 @@ impl Parser {
 
     /// `*x` or `*x = …`: of an atomic type, sequentially consistent.
     fn dereferenced(&mut self) -> Result<Expression> {
+        if self.is_of_kernel {
+            let place = self.place()?;
+            return Ok(if self.tokens.take("=") {
+                Expression::Write(place, Box::new(self.expression(0)?))
+            } else {
+                Expression::Read(place)
+            });
+        }
         let (variable, is_atomic) = self.pointer()?;
         if self.tokens.take("=") {
             let value = Box::new(self.expression(0)?);
             return Ok(if is_atomic {
                 Expression::Store(variable, value, Ordering::SeqCst)
             } else {
-                Expression::Write(variable, value)
+                Expression::Write(Place::Variable(variable), value)
             });
         }
         Ok(if is_atomic {
             Expression::Load(variable, Ordering::SeqCst)
         } else {
-            Expression::Read(variable)
+            Expression::Read(Place::Variable(variable))
         })
     }
 
     fn call(&mut self) -> Result<Expression> {
         let function = self.tokens.name()?;
         self.tokens.expect("(")?;
+        if self.is_of_kernel {
+            let call = self.kernel_call(&function)?;
+            return call.with_context(|| format!("a call of {function}"));
+        }
         let is_explicit = function.ends_with("_explicit");
         let name = function.trim_end_matches("_explicit");
         if ["atomic_thread_fence", "atomic_signal_fence"].contains(&name) {
@@ -501,7 +583,7 @@ impl Parser {
 
     fn compared(&mut self) -> Result<Compared> {
         let sign = self.tokens.next()?;
-        let value = self.tokens.number()?;
+        let value = self.value()?;
         match sign.as_str() {
             "=" | "==" => Ok(Compared { value, is_equal: true }),
             "!=" | "<>" => Ok(Compared { value, is_equal: false }),

@@ -68,7 +68,7 @@ fn what_is_not_understood_is_named() {
     };
     let cases = [
         ("while (1) {}", "a loop (while)"),
-        ("WRITE_ONCE(*x, 1);", "a test of the Linux kernel's memory model (WRITE_ONCE)"),
+        ("rcu_read_lock();", "rcu_read_lock, whose rules are not searched"),
         ("int r0 = frobnicate(x, 1);", "a call of frobnicate"),
         ("int r0 = atomic_load_explicit(x, memory_order_consume);", "memory_order_consume"),
         ("*z = 1;", "z is no parameter"),
@@ -99,4 +99,71 @@ fn what_is_nested_deeply_is_searched_or_refused() {
     check(&sums, 480);
     check(&ifs, 150);
     check(&nots, 900);
+}
+
+/// A test of the kernel's primitives, by what its two threads do.
+fn of_kernel(first: &str, second: &str, condition: &str) -> String {
+    format!(
+        "C t\n{{ y=&z; }}\nP0 (int *x, int **y) {{ {first} }}\nP1 (int *x, int **y) {{ int *r0; int r1; {second} }}\nexists ({condition})\n"
+    )
+}
+
+#[test]
+fn the_primitives_of_the_kernel_order_as_its_model_says() {
+    let published = "1:r0=x /\\ 1:r1=0";
+    let store = "WRITE_ONCE(*x, 1); smp_wmb(); WRITE_ONCE(*y, x);";
+    let release = "WRITE_ONCE(*x, 1); rcu_assign_pointer(*y, x);";
+    let bare = "WRITE_ONCE(*x, 1); WRITE_ONCE(*y, x);";
+    let address = "r0 = rcu_dereference(*y); r1 = READ_ONCE(*r0);";
+    let branch = "r0 = READ_ONCE(*y); if (r0 == x) r1 = READ_ONCE(*x);";
+    let fence = "r0 = READ_ONCE(*y); smp_rmb(); r1 = READ_ONCE(*x);";
+    let acquire = "r0 = smp_load_acquire(y); r1 = READ_ONCE(*x);";
+    for (first, second, observed_word) in [
+        (store, address, "never"),
+        (release, address, "never"),
+        (bare, address, "sometimes"),
+        (store, branch, "sometimes"),
+        (store, fence, "never"),
+        (release, acquire, "never"),
+    ] {
+        let text = of_kernel(first, second, published);
+        for memory in [Memory::Lkmm, Memory::Armv8] {
+            assert_eq!(observed(&text, memory), observed_word, "{} {text}", memory.name());
+        }
+        assert_eq!(observed(&text, Memory::TotalStoreOrder), "never", "{text}");
+    }
+    let missed = "0:r1=0 /\\ 1:r1=0";
+    for (first, second, observed_word) in [
+        (
+            "WRITE_ONCE(*x, 1); smp_mb(); int r1 = READ_ONCE(*y);",
+            "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);",
+            "never",
+        ),
+        (
+            "int r2 = xchg(x, 1); int r1 = READ_ONCE(*y);",
+            "r0 = xchg_relaxed(y, 1); smp_mb__after_atomic(); r1 = READ_ONCE(*x);",
+            "never",
+        ),
+        (
+            "int r2 = xchg_release(x, 1); int r1 = READ_ONCE(*y);",
+            "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);",
+            "sometimes",
+        ),
+        (
+            "int r2 = cmpxchg(x, 5, 1); int r1 = READ_ONCE(*y);",
+            "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);",
+            "always",
+        ),
+    ] {
+        let text = of_kernel(first, second, missed).replace("y=&z;", "y=0;");
+        let is_failing = observed_word == "always";
+        let found = observed(&text, Memory::Lkmm);
+        assert!(found == observed_word || is_failing && found == "sometimes", "{found}: {text}");
+    }
+}
+
+#[test]
+fn primitives_whose_rules_are_not_searched_are_named() {
+    let text = of_kernel("rcu_read_lock(); WRITE_ONCE(*x, 1);", "r1 = READ_ONCE(*x);", "1:r1=1");
+    assert!(format!("{:#}", parse(&text).unwrap_err()).starts_with("rcu_read_lock, "));
 }

@@ -96,6 +96,10 @@ pub struct Target {
 }
 
 impl Target {
+    /// No word.
+    pub const NOTHING: Target =
+        Target { cell: NO_COLUMN, words: 0, columns: [NO_COLUMN; CELL_WORDS], mask: 0, shift: 0 };
+
     fn bits(&self) -> impl Iterator<Item = usize> + use<> {
         bits(self.words.into())
     }
