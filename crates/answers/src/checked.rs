@@ -46,6 +46,10 @@ pub struct CheckedAlgorithm {
     pub seconds: f64,
     /// Whether all interleavings were searched.
     pub complete: bool,
+    /// The data races that were found and accepted with --accept-race.
+    pub accepted_races: Vec<AcceptedRace>,
+    /// The lines of --accept-race at which no race was found, of what holds.
+    pub lines_without_race: Vec<String>,
     /// What is wrong; null if nothing was found.
     pub fault: Option<String>,
     /// The schedule that shows the fault, for --replay; null if nothing was found.
@@ -54,6 +58,19 @@ pub struct CheckedAlgorithm {
     pub interleaving: Option<Vec<String>>,
     /// Whether no shorter schedule shows a fault; null if nothing was found.
     pub shortest: Option<bool>,
+}
+
+/// A data race that was found and accepted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AcceptedRace {
+    /// The accepted line: `queue.c:41`.
+    pub at: String,
+    /// The access there: `plain load`.
+    pub access: String,
+    /// The line of the other access; null if it is not known.
+    pub beside: Option<String>,
+    /// The other access: `plain store`; null if it is not known.
+    pub other: Option<String>,
 }
 
 /// What a search under `rc11` says of an algorithm that holds on this machine.

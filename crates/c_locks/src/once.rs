@@ -1,11 +1,16 @@
-//! What KNEE_ONCE names: members of the lock, and of local variables, whose races the author of the code accepts.
+//! Plain accesses that count as single, relaxed ones: to what KNEE_ONCE names, members of the lock and of local variables,
+//! and those on lines whose races the author of the code accepts.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Mutex;
 
 use anyhow::{Result, ensure};
-use machine::Word;
+use machine::{SourceLine, Word};
 
 use crate::locals::Local;
+use crate::program::Program;
 
 /// Where plain accesses are single ones.
 #[derive(Debug, Default)]
@@ -14,6 +19,8 @@ pub struct Once {
     members: Vec<Range<usize>>,
     /// Names of local variables, or of their members.
     locals: Vec<String>,
+    /// Lines all of whose accesses are single ones, from the next placing on.
+    lines: Mutex<BTreeSet<SourceLine>>,
 }
 
 impl Once {
@@ -35,6 +42,16 @@ impl Once {
         Ok(once)
     }
 
+    /// Has all plain accesses on these lines, and on no others, count as single ones, once the program is placed again.
+    pub fn set_lines(&self, lines: BTreeSet<SourceLine>) {
+        *self.lines.lock().expect("no thread panics while holding it") = lines;
+    }
+
+    /// Those lines.
+    pub fn lines(&self) -> BTreeSet<SourceLine> {
+        self.lines.lock().expect("no thread panics while holding it").clone()
+    }
+
     /// Whether these bytes are in a member.
     pub fn has_member(&self, start: usize, size: usize) -> bool {
         self.members.iter().any(|range| range.start <= start && start + size <= range.end)
@@ -44,4 +61,32 @@ impl Once {
     pub fn has_local(&self, name: &str) -> bool {
         self.locals.iter().any(|local| local == name)
     }
+}
+
+impl Program {
+    /// The lines of source files with this name, or the end of a path, and this number, that have an access.
+    pub fn lines_at(&self, file: &str, line: u32) -> BTreeSet<SourceLine> {
+        let lines = self.sites.iter().map(|(_, site)| site.source_line());
+        let is_it = |at: &SourceLine| at.line == line && ends_with_path(at.file, file);
+        lines.filter(is_it).collect()
+    }
+
+    /// Has all plain accesses on these lines, and on no others, count as single relaxed ones in the next search: races there
+    /// are accepted.
+    pub fn set_once_lines(&self, lines: BTreeSet<SourceLine>) {
+        self.once.set_lines(lines);
+    }
+
+    /// How many lines the user's file of this name, or end of a path, has; else the names of all.
+    pub fn count_lines(&self, file: &str) -> std::result::Result<usize, Vec<&str>> {
+        let is_it = |(path, _): &&(String, String)| ends_with_path(path, file);
+        let found = self.sources.iter().find(is_it).map(|(_, text)| text.lines().count());
+        let names = self.sources.iter().filter_map(|(path, _)| path.rsplit('/').next());
+        found.ok_or_else(|| names.collect())
+    }
+}
+
+/// Whether a path ends with another one, in whole names.
+fn ends_with_path(path: &str, end: &str) -> bool {
+    Path::new(path).ends_with(end.trim_start_matches("./"))
 }

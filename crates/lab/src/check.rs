@@ -1,6 +1,7 @@
 //! `knee check`: model-checks algorithms, by searching all interleavings of their tasks, or
 //! tests that the search catches their mutants.
 
+mod accepted;
 mod litmus;
 mod orderings;
 mod page;
@@ -26,6 +27,7 @@ use engines::checker::{
 use host::terminal::{hint, talk};
 use host::unknown;
 use pages::ViewFlags;
+use studies::checks::accepted::{Acceptance, Accepted, accept_all};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::bypass::{Fairness, fairness};
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
@@ -79,6 +81,11 @@ pub struct Arguments {
     /// Make this many random calls to file_locks and to the running kernel, and compare results
     #[arg(long, value_name = "CALLS", conflicts_with_all = ["sample", "mutants", "replay", "memory", "tso"])]
     against_kernel: Option<u64>,
+    /// Accept data races of the access on this line of a file in C; its accesses then count as relaxed atomics
+    ///
+    /// The verdict names the races that were accepted.
+    #[arg(long, value_name = "FILE:LINE", conflicts_with_all = ["mutants", "orderings", "against_kernel", "litmus"])]
+    accept_race: Vec<String>,
     /// Replay a schedule, as printed with a failure
     #[arg(long, value_name = "SCHEDULE")]
     replay: Option<String>,
@@ -164,6 +171,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         arguments.over.is_none() || has_mechanism,
         "--over names the lock that guards a mechanism, and no mechanism is checked: leave it out"
     );
+    accepted::refuse_unknown(&arguments.accept_race, &subjects)?;
     if arguments.mutants {
         return judge(arguments, &subjects);
     }
@@ -300,7 +308,7 @@ fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
     }
     let is_of_kernel = matches!(subject, Ok(Subject::InC(program)) if program.is_of_kernel);
     if arguments.memory.is_none() && !arguments.tso && !is_of_kernel {
-        match by_language(arguments, subject, &options, &checked)? {
+        match by_language(arguments, subject, &options, &mut checked)? {
             Ok(too) => checked.by_language = Some(too),
             Err(wrong) => return Ok(wrong),
         }
@@ -318,14 +326,18 @@ fn by_language(
     arguments: &Arguments,
     subject: &Checkable,
     options: &Options,
-    checked: &CheckResult,
+    checked: &mut CheckResult,
 ) -> Result<std::result::Result<ByLanguage, CheckResult>> {
     let states_max = checked.states.unwrap_or_default().max(BY_LANGUAGE_STATES_MAX);
     let states_max = states_max.min(options.states_max);
     let options = Options { memory: Memory::Rc11, states_max, ..*options };
-    let weak = check_under(arguments, subject, &options)?;
+    let mut weak = check_under(arguments, subject, &options)?;
+    checked.accepted.merge(std::mem::take(&mut weak.accepted));
     Ok(match weak.verdict() {
-        Verdict::Wrong(_) => Err(weak),
+        Verdict::Wrong(_) => {
+            weak.accepted = std::mem::take(&mut checked.accepted);
+            Err(weak)
+        }
         Verdict::NotChecked(why) => Ok(ByLanguage::NotChecked(why)),
         Verdict::Holds | Verdict::NothingFound => {
             Ok(ByLanguage::Holds(weak.states.unwrap_or_default()))
@@ -357,8 +369,9 @@ fn check_under(
         by_language: None,
         refused: None,
         fairness: None,
+        accepted: Accepted::default(),
     };
-    if let Err(error) = search_or_sample(arguments, subject, options, &mut checked) {
+    if let Err(error) = search_accepting(arguments, subject, options, &mut checked) {
         let refused = error.downcast_ref::<Unsupported>().cloned();
         checked.refused = Some(refused.ok_or(error)?);
     }
@@ -390,6 +403,29 @@ const STRONGER_STATES_MAX: u64 = 2_000_000;
 /// None if the lock cannot be brought into its first state for as few tasks as fairness is searched with.
 fn known_fairness(fairness: Result<Fairness>) -> Result<Option<Fairness>> {
     fairness.map(Some).or_else(|error| error.is::<Unsupported>().then_some(None).ok_or(error))
+}
+
+/// Searches, or samples, again as long as the race that was found is an accepted one.
+fn search_accepting(
+    arguments: &Arguments,
+    checkable: &Checkable,
+    options: &Options,
+    checked: &mut CheckResult,
+) -> Result<()> {
+    let subject = subject(checkable)?;
+    let given = accepted::lines_of(subject, &arguments.accept_race)?;
+    let Some(mut acceptance) = Acceptance::new(subject, &given) else {
+        return search_or_sample(arguments, checkable, options, checked);
+    };
+    let searches_again = loop {
+        search_or_sample(arguments, checkable, &acceptance.options(options), checked)?;
+        match acceptance.searches_again(checked.failure.as_ref()) {
+            Ok(true) => {}
+            ended => break ended,
+        }
+    };
+    checked.accepted = acceptance.end();
+    searches_again.map(drop)
 }
 
 fn search_or_sample(
@@ -436,17 +472,23 @@ fn replay_command(
     };
     let name = c_files::as_argument(subject);
     let flags = arguments.flags.to_line();
+    let accepted: String =
+        checked.accepted.lines.iter().map(|line| format!(" --accept-race {line}")).collect();
     format!(
-        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{memory}{flags} --replay {}",
+        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{memory}{accepted}{flags} --replay {}",
         c_files::quoted(&failure.schedule.to_string())
     )
 }
 
 fn follow(arguments: &Arguments, subject: &Checkable, schedule: &str) -> Result<ExitCode> {
     let schedule: Schedule = schedule.parse().map_err(|why: String| anyhow!("--replay: {why}"))?;
-    let replayed = with_checkable(subject, size(arguments), |setup| {
-        replay(setup, &options(arguments), &schedule)
-    })??;
+    let mut options = options(arguments);
+    if let Ok(subject) = subject {
+        let given = accepted::lines_of(subject, &arguments.accept_race)?;
+        accept_all(subject, &given, &mut options);
+    }
+    let replayed =
+        with_checkable(subject, size(arguments), |setup| replay(setup, &options, &schedule))??;
     let ReplayResult { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
     arguments.view.print(
         || {
@@ -551,6 +593,8 @@ fn checked(checked: &CheckResult) -> CheckedAlgorithm {
         bypass: checked.fairness.as_ref().map(page::bypass_bounds),
         seconds: checked.seconds,
         complete: matches!(verdict, Verdict::Holds),
+        accepted_races: checked.accepted.races.iter().map(accepted::race).collect(),
+        lines_without_race: page::without_race(checked).to_vec(),
         fault: failure.map(|failure| failure.fault.to_string()),
         schedule: failure.map(|failure| failure.schedule.to_string()),
         interleaving: failure.map(|failure| failure.steps.clone()),

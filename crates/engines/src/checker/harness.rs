@@ -6,7 +6,7 @@ use std::io;
 
 use machine::{CodeSite, Op, Ordering, Region};
 
-use super::failure::{Failure, Fault};
+use super::failure::{Failure, Fault, Race};
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind};
 use super::schedule::{FLUSH, SPURIOUS, Schedule, Turn, only_time_outs};
@@ -226,8 +226,8 @@ impl Harness<'_> {
             self.world.borrow().turns(&mut turns);
             fault = self.fault_of_stopped(&turns);
         }
-        let steps = self.world.borrow_mut().trace.take().unwrap_or_default().steps;
-        Ok(Followed { steps, fault })
+        let Trace { steps, race, .. } = self.world.borrow_mut().trace.take().unwrap_or_default();
+        Ok(Followed { steps, fault, race })
     }
 
     /// Whether a task is at a full fence with an empty store buffer.
@@ -284,6 +284,8 @@ pub struct Followed {
     pub steps: Vec<String>,
     /// What is wrong at its end.
     pub fault: Option<Fault>,
+    /// The accesses of a data race that was found.
+    pub race: Option<Race>,
 }
 
 /// Follows a schedule from the start, and writes down each step. The inner error says why the schedule is not possible.
@@ -326,14 +328,15 @@ pub fn explain_failure(
     fault: Fault,
     schedule: Schedule,
 ) -> Failure {
-    let (steps, again) = match followed(setup, options, &schedule) {
-        Ok(Ok(Followed { steps, fault })) => (steps, fault),
-        Ok(Err(why)) => (vec![why], None),
-        Err(why) => (vec![why.to_string()], None),
+    let (steps, again, race) = match followed(setup, options, &schedule) {
+        Ok(Ok(Followed { steps, fault, race })) => (steps, fault, race),
+        Ok(Err(why)) => (vec![why], None, None),
+        Err(why) => (vec![why.to_string()], None, None),
     };
     // The trace knows more of a race.
     let fault = again.filter(|again| again.word() == fault.word()).unwrap_or(fault);
-    Failure { fault, schedule, steps, is_shortest: false }
+    let race = race.filter(|_| matches!(fault, Fault::Race(_))).map(Box::new);
+    Failure { fault, race, schedule, steps, is_shortest: false }
 }
 
 /// A copy of the used part of a region, as words.

@@ -17,6 +17,7 @@
 //! Reorderings of atomic accesses on hardware weaker than x86 show only where a plain field or an
 //! `init` would see them, unless the memory is that of RC11 (`weak`, `views`).
 
+mod accepted;
 mod agent;
 mod bounds;
 mod bypass;
@@ -51,13 +52,13 @@ mod world;
 
 pub use agent::Checked;
 pub use bypass::Bypass;
-pub use failure::{Failure, Fault};
+pub use failure::{Failure, Fault, Race, RacingAccess};
 pub(crate) use harness::{copy_region, restore_region};
 pub use pct::{SampleResult, sample};
 pub use schedule::Schedule;
 pub use search::{ReplayResult, SearchResult, replay, search};
 
-use machine::Region;
+use machine::{Region, SourceLine};
 
 /// The largest number of tasks.
 pub const TASKS_MAX: usize = 15;
@@ -99,6 +100,8 @@ pub struct Options {
     pub reduction: bool,
     /// Whether plain accesses must be ordered by acquire and release.
     pub check_races: bool,
+    /// Lines whose atomic accesses race with no plain one: their races are accepted.
+    pub exempt: &'static [SourceLine],
     /// Whether a sleeping task may also wake without having been woken.
     pub spurious_wakeups: bool,
     /// Whether merged states must have the same accesses pending: finds a call that forgets
@@ -122,6 +125,7 @@ impl Default for Options {
             symmetry: true,
             reduction: true,
             check_races: true,
+            exempt: &[],
             spurious_wakeups: false,
             check_forgetting: false,
             count_merged: false,

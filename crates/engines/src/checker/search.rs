@@ -93,7 +93,7 @@ pub fn replay(
     schedule: &Schedule,
 ) -> io::Result<Result<ReplayResult, String>> {
     let followed = followed(setup, options, schedule)?;
-    Ok(followed.map(|Followed { steps, fault }| ReplayResult { steps, fault }))
+    Ok(followed.map(|Followed { steps, fault, .. }| ReplayResult { steps, fault }))
 }
 
 struct SearchOutcome {

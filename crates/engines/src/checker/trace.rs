@@ -2,6 +2,7 @@
 
 use machine::{CodeSite, Op, Ordering};
 
+use super::failure::{Race, RacingAccess};
 use super::happens_before::Unordered;
 use super::layout::Layout;
 use super::request::{acquires, releases};
@@ -11,6 +12,8 @@ use super::request::{acquires, releases};
 pub struct Trace {
     pub steps: Vec<String>,
     pub past: Vec<PastAccess>,
+    /// The accesses of the race that was found.
+    pub race: Option<Race>,
 }
 
 /// An access, or a fence, which has no word.
@@ -61,7 +64,7 @@ impl How {
         }
     }
 
-    fn noun(self) -> &'static str {
+    pub fn noun(self) -> &'static str {
         match self {
             How::Reads => "load",
             How::Writes => "store",
@@ -76,6 +79,11 @@ impl PastAccess {
         self.offset < offset + u32::from(size) && offset < self.offset + u32::from(self.size)
     }
 
+    /// As an access of a race.
+    pub fn racing(&self) -> RacingAccess {
+        RacingAccess { site: self.site, how: self.how, is_plain: self.ordering.is_none() }
+    }
+
     /// The present tense of what it does.
     pub fn verb(&self) -> &'static str {
         match (self.ordering, self.how) {
@@ -88,8 +96,8 @@ impl PastAccess {
 
 impl Trace {
     /// Both accesses of a race and what is missing between them, if the earlier one is known.
-    pub fn race(
-        &self,
+    pub fn find_race(
+        &mut self,
         layout: &Layout,
         now: &PastAccess,
         word: usize,
@@ -99,11 +107,17 @@ impl Trace {
         let word = &layout.words[word];
         let is_other = |access: &PastAccess| match unordered {
             Unordered::Write => access.how.writes() && access.ordering.is_none(),
-            Unordered::Read(reader) => access.task == reader && access.how.reads(),
+            // An atomic store counts as a read: it must come before or after a plain write, too.
+            Unordered::Read(reader) => {
+                access.task == reader && (access.how.reads() || access.ordering.is_some())
+            }
         };
         let earlier = self.past.iter().rposition(|access| {
             access.task != now.task && access.overlaps(word.offset, word.size) && is_other(access)
-        })?;
+        });
+        let racing = earlier.map(|at| self.past[at].racing());
+        self.race = Some(Race { earlier: racing, last: now.racing() });
+        let earlier = earlier?;
         let PastAccess { task, how, site, .. } = self.past[earlier];
         let missing = self.missing(layout, earlier, now, buffered);
         Some(format!("t{task} {} it at {site}; nothing orders them: {missing}", how.past()))

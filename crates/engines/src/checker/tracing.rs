@@ -1,5 +1,6 @@
 //! Writes the trace of the live state: see `trace`.
 
+use super::failure::Fault;
 use super::happens_before::Unordered;
 use super::request::{Request, RequestKind};
 use super::trace::{PastAccess, step_line};
@@ -62,16 +63,14 @@ impl World {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// What a race is, as far as it is known: both accesses and what is missing, where the steps are.
-    pub fn race(&self, now: &PastAccess, word: usize, unordered: Unordered) -> String {
+    /// Reports an access that is not ordered after another one: both and what is missing, where the steps are wanted.
+    pub fn report_race(&mut self, now: &PastAccess, word: usize, unordered: Unordered) {
         let PastAccess { task, site, .. } = now;
-        let name = &self.layout.words[word].name;
-        let begin = format!("t{task} {} {name} at {site}", now.verb());
-        let more = self
-            .trace
-            .as_ref()
-            .and_then(|trace| trace.race(&self.layout, now, word, unordered, &self.buffered()));
-        more.map_or_else(
+        let begin = format!("t{task} {} {} at {site}", now.verb(), self.layout.words[word].name);
+        let buffered = self.buffered();
+        let trace = self.trace.as_mut();
+        let more = trace.and_then(|it| it.find_race(&self.layout, now, word, unordered, &buffered));
+        let why = more.map_or_else(
             || {
                 let other = match unordered {
                     Unordered::Write => "the last plain write".to_string(),
@@ -80,6 +79,7 @@ impl World {
                 format!("{begin}, not ordered after {other}")
             },
             |more| format!("{begin}; {more}"),
-        )
+        );
+        self.report_fault(Fault::Race(why));
     }
 }

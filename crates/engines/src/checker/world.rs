@@ -1,6 +1,6 @@
 //! The rules of the checker: which steps each task may take next, and what they do.
 
-use machine::{CodeSite, Op, Ordering, Region, Sleepers, Until};
+use machine::{CodeSite, Op, Ordering, Region, Sleepers, SourceLine, Until};
 
 use super::bypass::Bypass;
 use super::failure::Fault;
@@ -34,6 +34,8 @@ pub struct World {
     /// The read-modify-write of this step, if it left the value that it found: a hash of where its task was, and the value.
     pub idle_update: Option<(u64, u64)>,
     pub check_races: bool,
+    /// Lines whose atomic accesses race with nothing.
+    pub exempt: &'static [SourceLine],
     /// Whether accesses that something else orders are local steps, tried in one order.
     pub has_local_steps: bool,
     /// Local steps since this was last cleared, as alternatives of their tasks.
@@ -84,6 +86,7 @@ impl World {
             is_weak: options.memory == Memory::Rc11,
             idle_update: None,
             check_races: options.check_races,
+            exempt: options.exempt,
             local_turns: Vec::new(),
             is_local: false,
             local_in_a_row: 0,
@@ -508,7 +511,7 @@ impl World {
         for word in self.layout.touched(offset, size).filter(|_| check_races) {
             let Some(column) = self.column(word, task, true) else { continue };
             if let Err(unordered) = rule(&mut self.state.happens_before, task, column) {
-                self.report_fault(Fault::Race(self.race(&now, word, unordered)));
+                self.report_race(&now, word, unordered);
                 return Err(FaultFound);
             }
         }
@@ -539,13 +542,13 @@ impl World {
     pub fn touch(&mut self, task: usize, request: &Request, how: How) {
         let Request { offset, size, ordering, location: site, .. } = *request;
         let now = PastAccess { task, offset, size, how, ordering: Some(ordering), site };
-        if !self.check_races || self.grown {
+        if !self.check_races || self.grown || self.is_exempt(site) {
             return;
         }
         for word in self.layout.touched(request.offset, request.size) {
             let Some(column) = self.column(word, task, false) else { continue };
             if let Err(unordered) = self.state.happens_before.read(task, column) {
-                self.report_fault(Fault::Race(self.race(&now, word, unordered)));
+                self.report_race(&now, word, unordered);
             }
         }
         self.note(now);

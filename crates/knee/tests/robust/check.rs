@@ -89,6 +89,75 @@ fn a_lock_that_is_wrong_ends_with_1_and_one_that_cannot_be_checked_with_3() {
     assert!(all[0]["way_out"].as_str().unwrap().contains("static variables"), "{said}");
 }
 
+/// A lock with a hint that its tasks write and read plainly: lines 5 to 12.
+const HINTED: &str = "static int hint;
+static void my_lock(struct my_lock *lock)
+{
+    hint = 1;
+    while (atomic_exchange_explicit(&lock->word, 1, memory_order_acquire))
+        ;
+    atomic_store_explicit(&lock->word, hint, memory_order_relaxed);
+}
+static void my_unlock(struct my_lock *lock) { atomic_store_explicit(&lock->word, 0, memory_order_release); }
+";
+
+#[test]
+fn a_race_that_its_author_accepts_is_named_in_the_verdict() {
+    let (status, said) = checked_c(HINTED, "--threads 2");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("data race: t1 writes hint at my_lock.c:8"), "{said}");
+    let (status, said) =
+        checked_c(HINTED, "--threads 2 --accept-race my_lock.c:8 --accept-race my_lock.c:9");
+    assert_eq!(status, Some(0), "{said}");
+    for part in [
+        "2 races accepted: my_lock.c:8 (plain store beside the plain store of :8);",
+        "my_lock.c:8 (plain store beside the plain load of :11)",
+        "accepted, but no race was found there: my_lock.c:9 (leave it out)",
+        "holds, 2 races accepted",
+    ] {
+        assert!(said.replace("\n  ", " ").contains(part), "no '{part}' in:\n{said}");
+    }
+    let (_, said) = checked_c(HINTED, "--threads 2 --accept-race my_lock.c:8 --json");
+    let json = &said[said.find('[').unwrap()..=said.rfind(']').unwrap()];
+    let all: serde_json::Value = serde_json::from_str(json).unwrap();
+    let races = all[0]["accepted_races"].as_array().unwrap();
+    assert_eq!(
+        (&races[1]["at"], &races[1]["beside"]),
+        (&"my_lock.c:8".into(), &"my_lock.c:11".into())
+    );
+}
+
+/// Line 11 takes part in an accepted race only, so races of it with itself stay errors.
+#[test]
+fn what_races_with_an_accepted_line_may_race_with_no_other() {
+    let twice = HINTED.replace("&lock->word, hint,", "&lock->word, hint++,");
+    let (status, said) = checked_c(&twice, "--threads 2 --accept-race my_lock.c:8");
+    assert_eq!(status, Some(0), "the lock orders line 11: {said}");
+    let outside = twice.replace("while (", "atomic_signal_fence(5); hint += 2; while (");
+    let (status, said) = checked_c(&outside, "--threads 2 --accept-race my_lock.c:8");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("data race") && said.contains("my_lock.c:9"), "{said}");
+    let rerun = said.lines().skip_while(|line| !line.contains("knee check"));
+    let rerun = rerun.map(|line| line.trim().trim_end_matches('\\')).collect::<Vec<_>>().join(" ");
+    assert!(rerun.contains("--accept-race my_lock.c:8 --replay"), "{said}");
+}
+
+#[test]
+fn accepted_lines_are_those_of_a_file_that_is_checked() {
+    refused("check ticket --accept-race ticket.rs:5", &["--accept-race is for locks in C"]);
+    for (line, why) in [
+        ("my_lock.c", "--accept-race my_lock.c: write FILE:LINE, as in queue.c:41"),
+        ("my_lock.c:0", "--accept-race my_lock.c:0: write FILE:LINE"),
+        ("my_lock.c:400", "--accept-race my_lock.c:400: my_lock.c has 15 lines"),
+        ("other.c:4", "--accept-race other.c:4: no other.c is compiled here, only my_lock.c"),
+    ] {
+        let (status, said) = checked_c(HINTED, &format!("--accept-race {line}"));
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains(why), "no '{why}' in:\n{said}");
+    }
+    refused("check ticket --accept-race a.c:4 --mutants", &["cannot be used with"]);
+}
+
 #[test]
 fn a_fault_of_weak_memory_says_on_which_models_the_lock_holds() {
     let body = "static void my_lock(struct my_lock *lock) { while (atomic_exchange_explicit(&lock->word, 1, memory_order_ACQUIRE)) ; }

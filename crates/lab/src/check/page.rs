@@ -6,6 +6,7 @@ use answers::{BypassBound, BypassBounds, DesignAgainstKernel};
 use engines::checker::{Failure, Fault, Memory};
 use engines::{CodeSite, Mutant, Unsupported};
 use pages::{Block, Page, PageKind, PageTable, Section};
+use studies::checks::accepted::AcceptedRace;
 use studies::checks::bypass::{Bound, Fairness, TASKS_MOST};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{ByLanguage, CheckResult, CheckSize, Verdict};
@@ -93,8 +94,44 @@ fn answers(all: &[CheckResult]) -> Vec<String> {
             answers.push(format!("{names} {hold} in every interleaving of {tasks}{too}"));
         }
     }
+    all.iter().for_each(|one| answers.extend(accepted_races(one, all.len() > 1)));
     answers.extend(unknown_by_language(all));
     answers
+}
+
+/// The races that were accepted, and the accepted lines without one.
+fn accepted_races(checked: &CheckResult, has_others: bool) -> Vec<String> {
+    let name = if has_others { format!("{}: ", checked.name) } else { String::new() };
+    let races: Vec<String> = checked.accepted.races.iter().map(accepted_race).collect();
+    let mut said = Vec::new();
+    if !races.is_empty() {
+        let count = counted(races.len(), "race");
+        said.push(format!("{name}{count} accepted: {}", races.join("; ")));
+    }
+    let without = without_race(checked);
+    if !without.is_empty() {
+        let lines = without.join(", ");
+        said.push(format!("{name}accepted, but no race was found there: {lines} (leave it out)"));
+    }
+    said
+}
+
+/// `queue.c:41 (plain load beside the plain store of :57)`.
+fn accepted_race(race: &AcceptedRace) -> String {
+    let AcceptedRace { access, other } = race;
+    let Some(other) = other else { return format!("{} ({access})", access.site) };
+    let place = if other.site.file == access.site.file {
+        format!(":{}", other.site.line)
+    } else {
+        other.site.to_string()
+    };
+    format!("{} ({access} beside the {other} of {place})", access.site)
+}
+
+/// The accepted lines with no race, of what was searched to its end.
+pub fn without_race(checked: &CheckResult) -> &[String] {
+    let has_ended = matches!(checked.verdict(), Verdict::Holds | Verdict::NothingFound);
+    if has_ended { &checked.accepted.without_race } else { &[] }
 }
 
 /// That all which holds on this machine does so by the language's rules, too.
@@ -267,6 +304,10 @@ fn holds(memory: Memory) -> &'static str {
 fn verdict(checked: &CheckResult) -> String {
     match checked.verdict() {
         Verdict::Wrong(failure) => format!("WRONG: {}", failure.fault.word()),
+        verdict if !checked.accepted.races.is_empty() => {
+            let accepted = counted(checked.accepted.races.len(), "race");
+            format!("{}, {accepted} accepted", verdict.word())
+        }
         verdict => verdict.word().to_string(),
     }
 }
@@ -428,6 +469,7 @@ fn found_with(caught: &CaughtMutant) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use studies::checks::accepted::Accepted;
     use text::Style;
 
     use super::*;
@@ -439,7 +481,7 @@ mod tests {
             .to_vec();
         let fault = Fault::NotExclusive("both".into());
         let schedule = "0.1".parse().unwrap();
-        let failure = Failure { fault, schedule, steps, is_shortest: true };
+        let failure = Failure { fault, race: None, schedule, steps, is_shortest: true };
         let checked = CheckResult {
             name: "ticket".to_string(),
             size: CheckSize { threads: 2, acquires: 1, locks: 1 },
@@ -454,6 +496,7 @@ mod tests {
             by_language: None,
             refused: None,
             fairness: None,
+            accepted: Accepted::default(),
         };
         expect![[r#"
             ticket is WRONG: no mutual exclusion: both

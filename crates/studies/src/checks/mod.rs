@@ -1,6 +1,7 @@
 //! Algorithms under the model checker: the tasks that a lock or mechanism is checked with, and
 //! the result. Neither the algorithms nor the checker know of each other; here they meet.
 
+pub mod accepted;
 pub mod against_kernel;
 pub mod bypass;
 pub mod mutants;
@@ -17,6 +18,7 @@ use engines::{Collected, Mutant, Mutated, OrderLimit, Unsupported};
 use machine::{Machine, Native, Region};
 
 use crate::subject::{MechanismVisitor, Subject};
+use accepted::Accepted;
 use bypass::Fairness;
 
 /// Bytes of a region: enough for the tables of every lock.
@@ -63,6 +65,8 @@ pub struct CheckResult {
     pub refused: Option<Unsupported>,
     /// Whether a waiter can starve, of a lock that holds.
     pub fairness: Option<Fairness>,
+    /// Races that were found and accepted.
+    pub accepted: Accepted,
 }
 
 /// What a search under RC11 says of an algorithm that holds on this machine. If it fails there, that is the result.
