@@ -29,7 +29,7 @@ pub use crate::checked::{
     AcceptedRace, AccessOrder, BypassBound, BypassBounds, CheckedAlgorithm, Checks,
     DesignAgainstKernel, FollowedSchedule, KernelComparisons, LanguageVerdict, LitmusTest,
     LitmusTests, Mutant, MutantFate, Mutants, MutatedAlgorithm, OrderRefutation, OrderSet,
-    OrderedAlgorithm, Orderings, SearchedTasks,
+    OrderedAlgorithm, Orderings, ScheduleCoverage, SearchedTasks,
 };
 pub use crate::commits::{
     Bisected, BisectionCheck, BisectionPlan, InsideMerge, ScreenedCell, ScreenedOption, Screening,

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Result, ensure};
 use machine::{SourceLine, Word};
 
 use crate::locals::Local;
-use crate::program::Program;
 
 /// Where plain accesses are single ones.
 #[derive(Debug, Default)]
@@ -61,32 +59,4 @@ impl Once {
     pub fn has_local(&self, name: &str) -> bool {
         self.locals.iter().any(|local| local == name)
     }
-}
-
-impl Program {
-    /// The lines of source files with this name, or the end of a path, and this number, that have an access.
-    pub fn lines_at(&self, file: &str, line: u32) -> BTreeSet<SourceLine> {
-        let lines = self.sites.iter().map(|(_, site)| site.source_line());
-        let is_it = |at: &SourceLine| at.line == line && ends_with_path(at.file, file);
-        lines.filter(is_it).collect()
-    }
-
-    /// Has all plain accesses on these lines, and on no others, count as single relaxed ones in the next search: races there
-    /// are accepted.
-    pub fn set_once_lines(&self, lines: BTreeSet<SourceLine>) {
-        self.once.set_lines(lines);
-    }
-
-    /// How many lines the user's file of this name, or end of a path, has; else the names of all.
-    pub fn count_lines(&self, file: &str) -> std::result::Result<usize, Vec<&str>> {
-        let is_it = |(path, _): &&(String, String)| ends_with_path(path, file);
-        let found = self.sources.iter().find(is_it).map(|(_, text)| text.lines().count());
-        let names = self.sources.iter().filter_map(|(path, _)| path.rsplit('/').next());
-        found.ok_or_else(|| names.collect())
-    }
-}
-
-/// Whether a path ends with another one, in whole names.
-fn ends_with_path(path: &str, end: &str) -> bool {
-    Path::new(path).ends_with(end.trim_start_matches("./"))
 }

@@ -194,7 +194,8 @@ impl<M: Machine> Task<'_, M> {
         old
     }
 
-    /// A plain access to shared memory that is about to happen. With a state, it is one relaxed access of each kind.
+    /// A plain access to shared memory that is about to happen. With a state, it is one access of each kind, in the order of a
+    /// volatile one.
     pub(super) fn plain(
         &self,
         address: usize,
@@ -213,7 +214,7 @@ impl<M: Machine> Task<'_, M> {
             self.comes_to_stack(place);
             self.depend(place);
             let value = reads.then(|| match once {
-                Some(state) => self.load(place, Ordering::Relaxed, state),
+                Some(state) => self.load(place, self.volatile_order(Ordering::Acquire), state),
                 None => with_size!(place.size, self.get(place)),
             });
             // First what memory holds for others, then what the task sees there.

@@ -2,8 +2,7 @@
 
 use machine::CodeSite;
 
-use super::failure::{Race, RacingAccess};
-use super::trace::How;
+use super::trace::{How, Race, RacingAccess};
 use super::views::Author;
 use super::world::World;
 
@@ -28,7 +27,7 @@ impl World {
             };
             let earlier = write.map(writes);
             let last = RacingAccess { site, how: How::Reads, is_plain: true };
-            trace.race = Some(Race { earlier, last });
+            trace.race.get_or_insert(Race { earlier, last });
         }
         false
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use machine::CodeSite;
 
 use super::Schedule;
-use super::trace::How;
+use super::trace::Race;
 use crate::Unsupported;
 use crate::steppable::Panic;
 
@@ -83,45 +83,28 @@ impl fmt::Display for Fault {
     }
 }
 
-/// One of the two accesses of a data race.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RacingAccess {
-    /// Where it stands.
-    pub site: CodeSite,
-    /// What it does, in the word of traces.
-    pub how: How,
-    /// Whether it is no atomic access.
-    pub is_plain: bool,
-}
-
-impl fmt::Display for RacingAccess {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{} {}", if self.is_plain { "plain" } else { "atomic" }, self.how.noun())
-    }
-}
-
-/// The two accesses of a data race.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Race {
-    /// The one that came first, where it is known.
-    pub earlier: Option<RacingAccess>,
-    /// The one that is not ordered after it.
-    pub last: RacingAccess,
-}
-
 /// A fault and the interleaving that leads to it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// What is wrong.
     pub fault: Fault,
-    /// The accesses, of a data race.
-    pub race: Option<Box<Race>>,
     /// Which task takes each step.
     pub schedule: Schedule,
     /// The schedule as readable text, one line a step.
     pub steps: Vec<String>,
     /// Whether no shorter schedule leads to a fault, of all that are possible.
     pub is_shortest: bool,
+    /// What programs want to know besides.
+    pub details: Box<FailureDetails>,
+}
+
+/// More of a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailureDetails {
+    /// The accesses, of a data race.
+    pub race: Option<Race>,
+    /// Where each step stands in the source; `None` for what is no access.
+    pub sites: Vec<Option<CodeSite>>,
 }
 
 impl Failure {

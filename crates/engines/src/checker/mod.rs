@@ -52,11 +52,12 @@ mod world;
 
 pub use agent::Checked;
 pub use bypass::Bypass;
-pub use failure::{Failure, Fault, Race, RacingAccess};
+pub use failure::{Failure, FailureDetails, Fault};
 pub(crate) use harness::{copy_region, restore_region};
-pub use pct::{SampleResult, sample};
+pub use pct::{Coverage, SampleResult, sample};
 pub use schedule::Schedule;
 pub use search::{ReplayResult, SearchResult, replay, search};
+pub use trace::{Race, RacingAccess};
 
 use machine::{Region, SourceLine};
 

@@ -1,8 +1,9 @@
 //! A schedule as text: a line for each step, and for a race both accesses and what is missing between them.
 
+use std::fmt;
+
 use machine::{CodeSite, Op, Ordering};
 
-use super::failure::{Race, RacingAccess};
 use super::happens_before::Unordered;
 use super::layout::Layout;
 use super::request::{acquires, releases};
@@ -11,9 +12,37 @@ use super::request::{acquires, releases};
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub steps: Vec<String>,
+    /// Where each step stands in the source.
+    pub sites: Vec<Option<CodeSite>>,
     pub past: Vec<PastAccess>,
     /// The accesses of the race that was found.
     pub race: Option<Race>,
+}
+
+/// One of the two accesses of a data race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RacingAccess {
+    /// Where it stands.
+    pub site: CodeSite,
+    /// What it does, in the word of traces.
+    pub how: How,
+    /// Whether it is no atomic access.
+    pub is_plain: bool,
+}
+
+impl fmt::Display for RacingAccess {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} {}", if self.is_plain { "plain" } else { "atomic" }, self.how.noun())
+    }
+}
+
+/// The two accesses of a data race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Race {
+    /// The one that came first, where it is known.
+    pub earlier: Option<RacingAccess>,
+    /// The one that is not ordered after it.
+    pub last: RacingAccess,
 }
 
 /// An access, or a fence, which has no word.
@@ -116,7 +145,8 @@ impl Trace {
             access.task != now.task && access.overlaps(word.offset, word.size) && is_other(access)
         });
         let racing = earlier.map(|at| self.past[at].racing());
-        self.race = Some(Race { earlier: racing, last: now.racing() });
+        // Later ones may follow from the first.
+        self.race.get_or_insert(Race { earlier: racing, last: now.racing() });
         let earlier = earlier?;
         let PastAccess { task, how, site, .. } = self.past[earlier];
         let missing = self.missing(layout, earlier, now, buffered);
@@ -200,5 +230,6 @@ pub fn name_of(ordering: Ordering) -> &'static str {
 }
 
 pub fn step_line(task: usize, step: &str, site: CodeSite) -> String {
-    format!("{:<60} {site}", format!("t{task} {step}"))
+    // Two blanks at least, where the place begins.
+    format!("{:<59}  {site}", format!("t{task} {step}"))
 }

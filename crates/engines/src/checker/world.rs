@@ -290,13 +290,8 @@ impl World {
             RequestKind::Work | RequestKind::Idle | RequestKind::Stuck => {}
         }
         if self.trace.is_some() {
-            let timed_out = if reply.held { "" } else { ", timed out" };
-            let result = if self.state.tasks[task].buffered > buffered {
-                "-> store buffer".to_string()
-            } else {
-                format!("-> {}{timed_out}{note}", reply.value)
-            };
-            self.trace_step(task, &request, before, &result);
+            let was_buffered = self.state.tasks[task].buffered > buffered;
+            self.trace_result(task, &request, before, reply, was_buffered, &note);
         }
         self.remember(task, &request, reply);
         // How many were woken is no part of the task's history: algorithms that use it forget
@@ -433,7 +428,8 @@ impl World {
         self.check_reach(task, offset, size, location)?;
         self.check_ordered(task, offset, size, How::Writes, location)?;
         if self.trace.is_some() {
-            self.trace_line(step_line(task, &self.written(offset, size, value), location));
+            let line = step_line(task, &self.written(offset, size, value), location);
+            self.trace_line(line, Some(location));
         }
         // A plain write need be buffered only behind a buffered store to the same word. Otherwise
         // it does not matter when others see it: any task that may read it is ordered after it.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use c_locks::Program;
-use engines::checker::{Failure, Options, Race, RacingAccess};
+use engines::checker::{Failure, Fault, Options, Race, RacingAccess};
 use engines::{CodeSite, SourceLine, Unsupported};
 
 use crate::subject::Subject;
@@ -83,6 +83,8 @@ pub struct Acceptance<'a> {
     /// Plain accesses that took part in one.
     plain: BTreeSet<CodeSite>,
     races: Vec<AcceptedRace>,
+    /// Whether all accepted lines were taken for races that a task waits for, without being found one by one.
+    waited_for: bool,
     is_last: bool,
 }
 
@@ -102,6 +104,7 @@ impl<'a> Acceptance<'a> {
             beside: BTreeSet::new(),
             plain: BTreeSet::new(),
             races: Vec::new(),
+            waited_for: false,
             is_last: false,
         })
     }
@@ -117,7 +120,15 @@ impl<'a> Acceptance<'a> {
     /// # Errors
     /// An accepted race is one of a copy: `Unsupported`.
     pub fn searches_again(&mut self, failure: Option<&Failure>) -> Result<bool> {
-        match failure.map(|failure| failure.race.as_deref()) {
+        let is_endless = failure.is_some_and(|it| matches!(it.fault, Fault::Endless(_)));
+        if is_endless && !self.is_last && !self.accepted.is_subset(&self.once) {
+            // A loop over a plain access may wait for a race.
+            self.once.extend(&self.accepted);
+            self.waited_for = true;
+            self.program.set_once_lines(self.once.clone());
+            return Ok(true);
+        }
+        match failure.map(|failure| failure.details.race.as_ref()) {
             Some(Some(race)) => self.accepts(race),
             None if !self.is_last && !self.beside.is_empty() => {
                 self.is_last = true;
@@ -133,7 +144,9 @@ impl<'a> Acceptance<'a> {
         let is_accepted = |it: &RacingAccess| self.accepted.contains(&it.site.source_line());
         let mut both: Vec<RacingAccess> = earlier.into_iter().chain([last]).collect();
         // What raced before counts as atomic by now.
-        both.iter_mut().for_each(|it| it.is_plain |= self.plain.contains(&it.site));
+        let was_plain =
+            |it: &RacingAccess| self.plain.contains(&it.site) || self.waited_for && is_accepted(it);
+        both.iter_mut().for_each(|it| it.is_plain |= was_plain(it));
         self.plain.extend(both.iter().filter(|it| it.is_plain).map(|it| it.site));
         let Some(&access) = both.iter().find(|it| is_accepted(it)) else { return Ok(false) };
         let other = both.iter().copied().find(|it| it.site != access.site);
@@ -162,7 +175,7 @@ impl<'a> Acceptance<'a> {
             let both = self.races.iter().flat_map(|race| [Some(race.access), race.other]);
             both.flatten().any(|it| given.lines.contains(&it.site.source_line()))
         };
-        let without_race = self.given.iter().filter(|given| !has_race(given));
+        let without_race = self.given.iter().filter(|it| !self.waited_for && !has_race(it));
         let without_race = without_race.map(|given| given.text.clone()).collect();
         Accepted { races: self.races, lines, without_race }
     }

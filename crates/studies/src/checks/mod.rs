@@ -13,7 +13,7 @@ use algorithms::contract::{self, Guarded};
 use algorithms::mechanisms::{Mechanism, Scenario, operations};
 use algorithms::{Locks, LocksVisitor, Properties, Shape};
 use anyhow::{Context, Result, bail};
-use engines::checker::{Checked, Failure, IpiHandler, Memory, Options, Setup, search};
+use engines::checker::{Checked, Coverage, Failure, IpiHandler, Memory, Options, Setup, search};
 use engines::{Collected, Mutant, Mutated, OrderLimit, Unsupported};
 use machine::{Machine, Native, Region};
 
@@ -49,6 +49,8 @@ pub struct CheckResult {
     pub states: Option<u64>,
     /// Schedules that were sampled; `None` where all states were searched.
     pub schedules: Option<u64>,
+    /// What the sampled schedules cover.
+    pub coverage: Option<Coverage>,
     /// Steps of tasks that were taken.
     pub steps: u64,
     /// Wall time, in seconds.
