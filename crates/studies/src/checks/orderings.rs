@@ -13,7 +13,7 @@ use engines::{OrderLimit, Ordered, OrderedAccess, Unsupported, common_order};
 use host::in_parallel;
 use machine::Ordering;
 
-use super::mutants::{PossibleMutants, line_of, possible};
+use super::mutants::{PossibleMutants, line_of, possible_up_to};
 use super::{CheckSize, Mutation, with_tasks};
 use crate::subject::Subject;
 
@@ -107,7 +107,8 @@ pub fn judge(subject: &Subject, memory: Memory) -> Result<Judged> {
     if let Some((size, failure)) = fault(subject, &[], &SMALL, memory, STATES_MAX)?.fault {
         return Ok(Judged::Faulty(size, failure));
     }
-    let PossibleMutants { orders, mut sizes, mut larger_sizes, .. } = possible(subject)?;
+    let possible = possible_up_to(subject, STATES_MAX)?;
+    let PossibleMutants { orders, mut sizes, mut larger_sizes, .. } = possible;
     if !subject.is_lock() || subject.is_read_write_lock() {
         // Their tasks take a single lock.
         sizes.retain(|size| size.locks == 1);
@@ -193,9 +194,13 @@ impl Judge<'_> {
 
     /// Weakens one access alone.
     fn alone(&self, access: OrderedAccess, today: Ordering) -> Result<JudgedOrder> {
-        let weakened = self.weaken(access, today, self.memory)?;
+        let weakened = self.weaken(access, today, self.memory, &[])?;
         let on_x86 = match self.memory {
-            Memory::Rc11 => Some(self.weaken(access, today, Memory::TotalStoreOrder)?.holding[0]),
+            // What x86 shows, RC11 does: what holds there need not be searched again.
+            Memory::Rc11 => {
+                let x86 = Memory::TotalStoreOrder;
+                Some(self.weaken(access, today, x86, &weakened.holding)?.holding[0])
+            }
             _ => None,
         };
         let alone = weakened.holding[0];
@@ -221,15 +226,18 @@ impl Judge<'_> {
         })
     }
 
+    /// Searches with each weaker order, but for those that are known to hold.
     fn weaken(
         &self,
         access: OrderedAccess,
         today: Ordering,
         memory: Memory,
+        known: &[Ordering],
     ) -> Result<WeakenedAccess> {
         let mut weakened = WeakenedAccess::default();
         for &order in access.ordered.weaker_than(today) {
-            if weakened.holding.iter().any(|&holding| is_at_most(holding, order)) {
+            let holds = |&holding: &Ordering| is_at_most(holding, order);
+            if known.contains(&order) || weakened.holding.iter().any(holds) {
                 weakened.holding.push(order);
                 continue;
             }
