@@ -204,17 +204,12 @@ pub struct PossibleMutants {
 
 /// The possible mutants of a lock or a program in C.
 pub fn possible(subject: &Subject) -> Result<PossibleMutants> {
-    possible_up_to(subject, LOCK_STATES_MAX)
-}
-
-/// The possible mutants, where sizes with more states than this count as not searched whole.
-pub(super) fn possible_up_to(subject: &Subject, states_max: u64) -> Result<PossibleMutants> {
     let collected = RefCell::new(Collected::default());
     let (mut sizes, mut larger_sizes) = (Vec::new(), Vec::new());
     for &size in SIZES {
         let searched = with_tasks(subject, size, Mutation::Collect(&collected), |setup| {
             let memory = Memory::SequentiallyConsistent;
-            search(setup, &Options { states_max, ..options(memory) })
+            search(setup, &Options { states_max: LOCK_STATES_MAX, ..options(memory) })
         });
         let SearchResult { failure, gave_up, .. } = searched??;
         // A lock may be made for tasks that hold one at a time; any other fault hides those of mutants.

@@ -13,7 +13,7 @@ use engines::{OrderLimit, Ordered, OrderedAccess, Unsupported, common_order};
 use host::in_parallel;
 use machine::Ordering;
 
-use super::mutants::{PossibleMutants, line_of, possible_up_to};
+use super::mutants::{PossibleMutants, line_of, possible};
 use super::{CheckSize, Mutation, with_tasks};
 use crate::subject::Subject;
 
@@ -107,8 +107,7 @@ pub fn judge(subject: &Subject, memory: Memory) -> Result<Judged> {
     if let Some((size, failure)) = fault(subject, &[], &SMALL, memory, STATES_MAX)?.fault {
         return Ok(Judged::Faulty(size, failure));
     }
-    let possible = possible_up_to(subject, STATES_MAX)?;
-    let PossibleMutants { orders, mut sizes, mut larger_sizes, .. } = possible;
+    let PossibleMutants { orders, mut sizes, mut larger_sizes, .. } = possible(subject)?;
     if !subject.is_lock() || subject.is_read_write_lock() {
         // Their tasks take a single lock.
         sizes.retain(|size| size.locks == 1);
