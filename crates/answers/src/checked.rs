@@ -38,6 +38,8 @@ pub struct CheckedAlgorithm {
     pub states: Option<u64>,
     /// Number of schedules that were sampled; null if all states were searched.
     pub schedules: Option<u64>,
+    /// What the sampled schedules cover; null if all states were searched.
+    pub coverage: Option<ScheduleCoverage>,
     /// Number of steps of tasks that were taken.
     pub steps: u64,
     /// How often a waiting task is bypassed; null unless that was asked for.
@@ -46,6 +48,10 @@ pub struct CheckedAlgorithm {
     pub seconds: f64,
     /// Whether all interleavings were searched.
     pub complete: bool,
+    /// The data races that were found and accepted with --accept-race.
+    pub accepted_races: Vec<AcceptedRace>,
+    /// The lines of --accept-race at which no race was found, of what holds.
+    pub lines_without_race: Vec<String>,
     /// What is wrong; null if nothing was found.
     pub fault: Option<String>,
     /// The schedule that shows the fault, for --replay; null if nothing was found.
@@ -54,6 +60,37 @@ pub struct CheckedAlgorithm {
     pub interleaving: Option<Vec<String>>,
     /// Whether no shorter schedule shows a fault; null if nothing was found.
     pub shortest: Option<bool>,
+}
+
+/// What random schedules cover (probabilistic concurrency testing, Burckhardt and others 2010).
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ScheduleCoverage {
+    /// Number of schedules that differ in some step.
+    pub distinct: u64,
+    /// The most ordering constraints of a fault that the schedules look for.
+    pub depth: u32,
+    /// Number of those that take turns: tasks, and their store buffers.
+    pub players: u64,
+    /// Number of steps of the longest schedule, up to where a task spins.
+    pub steps: u64,
+    /// Number of schedules that the probability rests on: those since the longest one.
+    pub guaranteed: u64,
+    /// Probability that all of them miss a fault of this depth, at most; it takes no account of faults that need a certain
+    /// random choice besides.
+    pub missed_at_most: f64,
+}
+
+/// A data race that was found and accepted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AcceptedRace {
+    /// The accepted line: `queue.c:41`.
+    pub at: String,
+    /// The access there: `plain load`.
+    pub access: String,
+    /// The line of the other access; null if it is not known.
+    pub beside: Option<String>,
+    /// The other access: `plain store`; null if it is not known.
+    pub other: Option<String>,
 }
 
 /// What a search under `rc11` says of an algorithm that holds on this machine.

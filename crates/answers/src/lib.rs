@@ -26,10 +26,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use crate::checked::{
-    AccessOrder, BypassBound, BypassBounds, CheckedAlgorithm, Checks, DesignAgainstKernel,
-    FollowedSchedule, KernelComparisons, LanguageVerdict, LitmusTest, LitmusTests, Mutant,
-    MutantFate, Mutants, MutatedAlgorithm, OrderRefutation, OrderSet, OrderedAlgorithm, Orderings,
-    SearchedTasks,
+    AcceptedRace, AccessOrder, BypassBound, BypassBounds, CheckedAlgorithm, Checks,
+    DesignAgainstKernel, FollowedSchedule, KernelComparisons, LanguageVerdict, LitmusTest,
+    LitmusTests, Mutant, MutantFate, Mutants, MutatedAlgorithm, OrderRefutation, OrderSet,
+    OrderedAlgorithm, Orderings, ScheduleCoverage, SearchedTasks,
 };
 pub use crate::commits::{
     Bisected, BisectionCheck, BisectionPlan, InsideMerge, ScreenedCell, ScreenedOption, Screening,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use engines::Unsupported;
-use own_loads::{Compiler, Scratch, Source};
+use own_loads::{Compiler, Language, Scratch, Source};
 use setup::foreign::Permitted;
 
 use crate::assembly::annotate;
@@ -25,7 +25,6 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Flags for all compilers. Without sibling calls, every call has a return address in its own line. Without a red zone, calls
 /// may stand where the compiler knows of none.
 const FLAGS: &[&str] = &[
-    "-std=gnu11",
     "-O2",
     "-g",
     "-fPIC",
@@ -42,6 +41,11 @@ const FLAGS: &[&str] = &[
     "-U_FORTIFY_SOURCE",
     "-Wno-tsan",
 ];
+/// Flags for C alone.
+const C_FLAGS: &[&str] = &["-std=gnu11"];
+/// Flags for C++ alone: without exceptions, whose way a search does not follow, and guards of static variables, which lock.
+const CPLUSPLUS_FLAGS: &[&str] =
+    &["-std=gnu++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"];
 const GCC_FLAGS: &[&str] = &[
     "-mtls-dialect=gnu",
     "-fno-reorder-blocks-and-partition",
@@ -77,7 +81,10 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     let folder = Scratch::new()?;
     write_headers(folder.path())?;
     let folder = folder.path();
-    let mut arguments: Vec<OsString> = FLAGS.iter().map(OsString::from).collect();
+    let is_cplusplus = compiler.language() == Language::Cplusplus;
+    let of_language = if is_cplusplus { CPLUSPLUS_FLAGS } else { C_FLAGS };
+    let mut arguments: Vec<OsString> =
+        of_language.iter().chain(FLAGS).map(OsString::from).collect();
     let own = if compiler.version()?.contains("clang") { CLANG_FLAGS } else { GCC_FLAGS };
     arguments.extend(own.iter().map(OsString::from));
     let (assembly, object) = (folder.join("lock.s"), folder.join("lock.o"));
@@ -85,7 +92,7 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     arguments.extend(["-I".into(), folder.into()]);
     let tree = KernelFile::recognize(file, flags)?;
     ensure!(
-        tree.is_some() || file.extension().is_some_and(|ending| ending == "c"),
+        tree.is_some() || is_cplusplus || file.extension().is_some_and(|ending| ending == "c"),
         "it is a header: include it in a C file that says what to check (see knee show knee_lock.h)"
     );
     let flags = tree.as_ref().map_or_else(|| flags.to_vec(), |tree| tree.flags(flags));

@@ -3,7 +3,7 @@
 //!     code mapping:  code and constants │ stubs of hooks │ slots with addresses
 //!     region:        static variables   │ thread-local variables, an element for each task
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -12,7 +12,7 @@ use std::{io, ptr, slice};
 use anyhow::{Context, Result, ensure};
 use engines::Unsupported;
 use iced_x86::Register;
-use machine::{CodeSite, NamedArray, Region};
+use machine::{CodeSite, NamedArray, Region, SourceLine};
 
 use crate::decoded::{self, Access, Decoded, NOTHING};
 use crate::entry::{
@@ -58,6 +58,8 @@ pub struct Instance {
     pub apart: Option<PlacedStacks>,
     /// The frames of functions, where stacks are apart.
     frames: Frames,
+    /// Lines whose plain accesses are single ones.
+    once_lines: BTreeSet<SourceLine>,
 }
 
 impl Instance {
@@ -91,6 +93,7 @@ impl Instance {
             stacks,
             apart,
             frames,
+            once_lines: program.once.lines(),
         })
     }
 
@@ -178,8 +181,12 @@ impl Instance {
         false
     }
 
-    /// Whether a plain access to so many bytes here is a single one, which races with no atomic one.
-    pub fn is_once(&self, address: usize, size: usize) -> bool {
+    /// Whether a plain access to so many bytes here, at this place in the source, is a single one, which races with no atomic
+    /// one.
+    pub fn is_once(&self, address: usize, size: usize, site: CodeSite) -> bool {
+        if self.once_lines.contains(&site.source_line()) {
+            return true;
+        }
         if let Some((stacks, (_, offset))) =
             self.apart.as_ref().and_then(|stacks| Some((stacks, stacks.owner(address)?)))
         {

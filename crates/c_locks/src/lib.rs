@@ -23,6 +23,7 @@ mod hooks;
 mod inlined;
 mod instance;
 mod kernel_files;
+mod lines;
 mod locals;
 mod lock;
 mod mechanism;

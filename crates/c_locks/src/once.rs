@@ -1,9 +1,12 @@
-//! What KNEE_ONCE names: members of the lock, and of local variables, whose races the author of the code accepts.
+//! Plain accesses that count as single, relaxed ones: to what KNEE_ONCE names, members of the lock and of local variables,
+//! and those on lines whose races the author of the code accepts.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Mutex;
 
 use anyhow::{Result, ensure};
-use machine::Word;
+use machine::{SourceLine, Word};
 
 use crate::locals::Local;
 
@@ -14,6 +17,8 @@ pub struct Once {
     members: Vec<Range<usize>>,
     /// Names of local variables, or of their members.
     locals: Vec<String>,
+    /// Lines all of whose accesses are single ones, from the next placing on.
+    lines: Mutex<BTreeSet<SourceLine>>,
 }
 
 impl Once {
@@ -33,6 +38,16 @@ impl Once {
             ensure!(is_found, "KNEE_ONCE: there is no member {name}");
         }
         Ok(once)
+    }
+
+    /// Has all plain accesses on these lines, and on no others, count as single ones, once the program is placed again.
+    pub fn set_lines(&self, lines: BTreeSet<SourceLine>) {
+        *self.lines.lock().expect("no thread panics while holding it") = lines;
+    }
+
+    /// Those lines.
+    pub fn lines(&self) -> BTreeSet<SourceLine> {
+        self.lines.lock().expect("no thread panics while holding it").clone()
     }
 
     /// Whether these bytes are in a member.

@@ -206,6 +206,15 @@ fn piece(start: usize, end: usize) -> usize {
     [8, 4, 2].into_iter().find(fits).unwrap_or(1)
 }
 
+/// Whether an entry of a structure is a part of each object: a member, or what a class is derived from.
+fn is_part(entry: &Entry) -> bool {
+    let is_static = entry.attr_value(gimli::DW_AT_declaration).is_some();
+    match entry.tag() {
+        gimli::DW_TAG_member => !is_static,
+        tag => tag == gimli::DW_TAG_inheritance,
+    }
+}
+
 struct Reader<'a, 'u> {
     dwarf: &'u Dwarf<Slice<'a>>,
     unit: &'u Unit<Slice<'a>>,
@@ -341,17 +350,17 @@ impl<'a> Reader<'a, '_> {
         let node = tree.root()?;
         let entry = node.entry().clone();
         match entry.tag() {
-            gimli::DW_TAG_structure_type | gimli::DW_TAG_union_type => {
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
+                let is_atomic = self.is_standard_atomic(&entry);
                 let mut children = node.children();
                 while let Some(child) = children.next()? {
                     let member = child.entry();
-                    let Some(kind) =
-                        self.kind(member).filter(|_| member.tag() == gimli::DW_TAG_member)
-                    else {
+                    let Some(kind) = self.kind(member).filter(|_| is_part(member)) else {
                         continue;
                     };
                     let start = offset + self.member_offset(member, kind)?;
-                    let name = self.name(member).map_or(String::new(), |name| format!(".{name}"));
+                    let name = self.name(member).filter(|_| !is_atomic);
+                    let name = name.map_or(String::new(), |name| format!(".{name}"));
                     let first = into.len();
                     self.leaves(kind, start, &format!("{path}{name}"), into)?;
                     let bits = bit_field(member, start - offset);
@@ -380,6 +389,14 @@ impl<'a> Reader<'a, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is std::atomic, whose own members have no name for a user.
+    fn is_standard_atomic(&self, class: &Entry<'a>) -> bool {
+        let name = self.name(class).unwrap_or_default();
+        ["atomic<", "__atomic_base<", "atomic_flag", "__atomic_flag_base"]
+            .iter()
+            .any(|start| name.starts_with(start))
     }
 
     fn elements(

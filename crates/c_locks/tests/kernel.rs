@@ -110,7 +110,11 @@ fn a_lock_that_looks_at_the_slots_of_all_tasks_is_checked_mutated_and_simulated(
     let bravo = own("bravo.c", &[]);
     let judged = judge(&bravo).unwrap();
     let caught = judged.iter().filter(|mutant| matches!(mutant.fate, Fate::Caught(_))).count();
-    assert!(judged.len() >= 20 && caught * 2 > judged.len(), "{caught} of {}", judged.len());
+    assert!(judged.len() >= 40 && caught >= 30, "{caught} of {}", judged.len());
+    // All others are listed in the file with a reason, so none is searched in many sizes.
+    let survived = judged.iter().filter(|mutant| matches!(mutant.fate, Fate::Survived));
+    let survived: Vec<_> = survived.map(|one| (one.mutant.change, &one.line)).collect();
+    assert!(survived.is_empty(), "{survived:?}");
     let host = described_hosts::find("uma-2").unwrap();
     let (load, conditions) =
         (LockLoad::steady(500, 100, 90), Conditions::new(&host, 1, 100_000 * NS));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
@@ -140,6 +141,27 @@ fn a_missing_full_fence_is_found_with_store_buffers() {
     assert_eq!(fault(&without_fence, unbuffered), None);
     let said = fault(&without_fence, buffered).unwrap();
     assert!(said.contains("becomes visible") && said.contains("peterson.c:21"), "{said}");
+}
+
+#[test]
+fn a_queue_in_cplusplus_passes_and_its_words_have_the_names_of_its_members() {
+    let compilers = ["c++", "g++", "clang++"];
+    if compilers.iter().all(|name| Command::new(name).arg("--version").output().is_err()) {
+        return println!("skipped: no compiler of C++ is in PATH");
+    }
+    passes("queue.cc");
+    let relaxed = program_with("queue.cc", &["-DRELAXED"]);
+    let said = fault(&relaxed, Memory::SequentiallyConsistent).unwrap();
+    assert!(said.contains("data race: t0 reads shared.queue.slots[0] at queue.cc"), "{said}");
+    assert!(said.contains("the store of shared.queue.head at queue.cc:"), "{said}");
+}
+
+#[test]
+fn a_waiter_that_sleeps_late_is_never_woken() {
+    let program = program("counted_waiters.c");
+    let found = searched(&program, (3, 2), Memory::SequentiallyConsistent);
+    let said = found.failure.unwrap().fault.to_string();
+    assert_eq!(said, "deadlock: t2 sleeps on lock.state (counted_waiters.c:23)");
 }
 
 #[test]

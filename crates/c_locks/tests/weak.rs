@@ -48,13 +48,13 @@ fn locks_with_the_orders_that_they_need_hold() {
     }
     // Its tail and its lock byte are in one word, and nothing orders the one after the other.
     check("kernel_queue.c", &["-DRELAXED"], (2, 2), "data race: ");
-    for name in ["ticket.c", "mcs.c", "clh.c", "mcs_orders.c", "futex.c"] {
+    for name in ["ticket.c", "mcs.c", "clh.c", "mcs_orders.c", "futex.c", "counted_waiters.c"] {
         check(name, &[], (3, 1), "holds");
     }
 }
 
 /// DPDK's MCS lock hung on Arm: until 2020 a waiter linked its node by a relaxed store (commit 021b698eb56e), and until 2025
-/// the holder looked for it by a relaxed load ("eal: correct memory ordering in MCS lock"), both with the fences of FENCES. It waited
+/// the holder looked for it by a relaxed load (commit 8357af1cb3a3), both with the fences of FENCES. It waited
 /// by relaxed loads, too, where one of these fences is needed: it acquires from the exchange that its own failed behind.
 #[test]
 fn an_mcs_lock_hangs_where_a_hand_over_may_overtake_the_start_of_a_wait() {

@@ -13,7 +13,7 @@ pub mod simulated;
 mod steppable;
 mod unsupported;
 
-pub use machine::{CodeSite, Ordering};
+pub use machine::{CodeSite, Ordering, SourceLine};
 pub use mutated::{AccessChange, Collected, Mutant, Mutated};
 pub use orders::{OrderLimit, Ordered, OrderedAccess, common_order};
 pub use steppable::{Panic, catch_panics};

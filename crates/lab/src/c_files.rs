@@ -68,9 +68,10 @@ impl CompilerFlags {
     }
 }
 
-/// Whether a name on the command line is a lock in C: also a header, of the kernel's.
+/// Whether a name on the command line is a lock in C or C++: also a header, of the kernel's.
 pub fn is_c_file(name: impl AsRef<Path>) -> bool {
-    name.as_ref().extension().is_some_and(|ending| ending == "c" || ending == "h")
+    const ENDINGS: [&str; 5] = ["c", "h", "cc", "cpp", "cxx"];
+    name.as_ref().extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
 }
 
 /// A lock in C that was compiled, or the reason why it cannot be checked.

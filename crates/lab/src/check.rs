@@ -1,9 +1,12 @@
 //! `knee check`: model-checks algorithms, by searching all interleavings of their tasks, or
 //! tests that the search catches their mutants.
 
+mod accepted;
+mod data;
 mod litmus;
 mod orderings;
 mod page;
+mod sarif;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,10 +16,7 @@ use crate::c_files::{self, Checkable, CompilerFlags};
 use algorithms::locks::LOCKS;
 use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
-use answers::{
-    CheckedAlgorithm, Checks, DesignAgainstKernel, FollowedSchedule, KernelComparisons,
-    LanguageVerdict, Mutant, MutantFate, Mutants, MutatedAlgorithm,
-};
+use answers::{Checks, DesignAgainstKernel, FollowedSchedule, KernelComparisons, Mutants};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use engines::Unsupported;
@@ -27,18 +27,19 @@ use engines::checker::{
 use host::terminal::{hint, talk};
 use host::unknown;
 use pages::ViewFlags;
+use studies::checks::accepted::{Acceptance, Accepted, accept_all};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::bypass::{Fairness, fairness};
-use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
+use studies::checks::mutants::{self, Fate, JudgedMutant};
 use studies::checks::{ByLanguage, CheckResult, CheckSize, Mutation, Verdict, with_tasks};
 use studies::{MechanismDesign, Subject};
 
 /// What to check.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Algorithms, `all` (see `knee list algorithms`), or files with a lock or a data structure in C
+    /// Algorithms, `all` (see `knee list algorithms`), or files with a lock or a data structure in C or C++
     ///
-    /// A file my_lock.c includes knee_lock.h (see `knee show knee_lock.h`).
+    /// A file my_lock.c, or queue.cc, includes knee_lock.h (see `knee show knee_lock.h`).
     #[arg(required_unless_present = "litmus")]
     names: Vec<String>,
     #[command(flatten)]
@@ -74,12 +75,23 @@ pub struct Arguments {
     /// Run this many random schedules (PCT) instead of a full search, for larger setups
     #[arg(long, value_name = "SCHEDULES", conflicts_with = "replay")]
     sample: Option<u64>,
+    /// Pairs of steps whose order makes the faults that random schedules look for
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), requires = "sample", hide_short_help = true)]
+    depth: u8,
     /// Seed of random schedules and calls
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Make this many random calls to file_locks and to the running kernel, and compare results
     #[arg(long, value_name = "CALLS", conflicts_with_all = ["sample", "mutants", "replay", "memory", "tso"])]
     against_kernel: Option<u64>,
+    /// Accept data races of the access on this line of a file in C; its accesses then count as relaxed atomics
+    ///
+    /// The verdict names the races that were accepted.
+    #[arg(long, value_name = "FILE:LINE", hide_short_help = true, conflicts_with_all = ["mutants", "orderings", "against_kernel", "litmus"])]
+    accept_race: Vec<String>,
+    /// Also write faults to this file in SARIF 2.1.0, for editors and code review
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mutants", "orderings", "against_kernel", "litmus", "replay"])]
+    sarif: Option<PathBuf>,
     /// Replay a schedule, as printed with a failure
     #[arg(long, value_name = "SCHEDULE")]
     replay: Option<String>,
@@ -163,12 +175,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         arguments.over.is_none() || has_mechanism,
         "--over names the lock that guards a mechanism, and no mechanism is checked: leave it out"
     );
+    accepted::refuse_unknown(&arguments.accept_race, &subjects)?;
     if arguments.mutants {
         return judge(arguments, &subjects);
     }
     if arguments.orderings {
         let memory = arguments.memory.unwrap_or(Memory::Rc11);
-        return orderings::run(&subjects, memory, &arguments.view);
+        return orderings::run(&subjects, memory, &arguments.flags, &arguments.view);
     }
     if let Some(calls) = arguments.against_kernel {
         return against_kernel(arguments, &subjects, calls);
@@ -182,6 +195,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         hint(format_args!("checking {} …", c_files::name(subject)));
         results.push(check(arguments, subject)?);
     }
+    if let Some(file) = &arguments.sarif {
+        sarif::write(file, &results)?;
+    }
     let again = || {
         let failed = results.iter().zip(&subjects).filter_map(|(checked, subject)| {
             let Verdict::Wrong(failure) = checked.verdict() else { return None };
@@ -190,7 +206,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         failed.collect()
     };
     arguments.view.print(
-        || Ok(Checks(results.iter().map(checked).collect())),
+        || Ok(Checks(results.iter().map(data::checked).collect())),
         || Ok(page::results(&results, again())),
     )?;
     Ok(status(&results))
@@ -297,9 +313,15 @@ fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
     if !matches!(checked.verdict(), Verdict::Holds) {
         return Ok(checked);
     }
-    let is_of_kernel = matches!(subject, Ok(Subject::InC(program)) if program.is_of_kernel);
-    if arguments.memory.is_none() && !arguments.tso && !is_of_kernel {
-        match by_language(arguments, subject, &options, &checked)? {
+    let program = if let Ok(Subject::InC(program)) = subject { Some(program) } else { None };
+    let is_of_kernel = program.is_some_and(|program| program.is_of_kernel);
+    let asks_for_none = arguments.memory.is_none() && !arguments.tso;
+    if asks_for_none && program.is_some_and(|program| program.is_for_x86()) {
+        let why = "it has assembly of x86, or KNEE_X86_ORDER, whose orders C11 does not know";
+        let unsupported = Unsupported::new(why, "check it with --memory rc11");
+        checked.by_language = Some(ByLanguage::NotChecked(unsupported));
+    } else if asks_for_none && !is_of_kernel {
+        match by_language(arguments, subject, &options, &mut checked)? {
             Ok(too) => checked.by_language = Some(too),
             Err(wrong) => return Ok(wrong),
         }
@@ -317,14 +339,18 @@ fn by_language(
     arguments: &Arguments,
     subject: &Checkable,
     options: &Options,
-    checked: &CheckResult,
+    checked: &mut CheckResult,
 ) -> Result<std::result::Result<ByLanguage, CheckResult>> {
     let states_max = checked.states.unwrap_or_default().max(BY_LANGUAGE_STATES_MAX);
     let states_max = states_max.min(options.states_max);
     let options = Options { memory: Memory::Rc11, states_max, ..*options };
-    let weak = check_under(arguments, subject, &options)?;
+    let mut weak = check_under(arguments, subject, &options)?;
+    checked.accepted.merge(std::mem::take(&mut weak.accepted));
     Ok(match weak.verdict() {
-        Verdict::Wrong(_) => Err(weak),
+        Verdict::Wrong(_) => {
+            weak.accepted = std::mem::take(&mut checked.accepted);
+            Err(weak)
+        }
         Verdict::NotChecked(why) => Ok(ByLanguage::NotChecked(why)),
         Verdict::Holds | Verdict::NothingFound => {
             Ok(ByLanguage::Holds(weak.states.unwrap_or_default()))
@@ -348,6 +374,7 @@ fn check_under(
         memory: options.memory,
         states: None,
         schedules: None,
+        coverage: None,
         steps: 0,
         seconds: 0.0,
         gave_up: false,
@@ -356,8 +383,9 @@ fn check_under(
         by_language: None,
         refused: None,
         fairness: None,
+        accepted: Accepted::default(),
     };
-    if let Err(error) = search_or_sample(arguments, subject, options, &mut checked) {
+    if let Err(error) = search_accepting(arguments, subject, options, &mut checked) {
         let refused = error.downcast_ref::<Unsupported>().cloned();
         checked.refused = Some(refused.ok_or(error)?);
     }
@@ -391,6 +419,29 @@ fn known_fairness(fairness: Result<Fairness>) -> Result<Option<Fairness>> {
     fairness.map(Some).or_else(|error| error.is::<Unsupported>().then_some(None).ok_or(error))
 }
 
+/// Searches, or samples, again as long as the race that was found is an accepted one.
+fn search_accepting(
+    arguments: &Arguments,
+    checkable: &Checkable,
+    options: &Options,
+    checked: &mut CheckResult,
+) -> Result<()> {
+    let subject = subject(checkable)?;
+    let given = accepted::lines_of(subject, &arguments.accept_race)?;
+    let Some(mut acceptance) = Acceptance::new(subject, &given) else {
+        return search_or_sample(arguments, checkable, options, checked);
+    };
+    let searches_again = loop {
+        search_or_sample(arguments, checkable, &acceptance.options(options), checked)?;
+        match acceptance.searches_again(checked.failure.as_ref()) {
+            Ok(true) => {}
+            ended => break ended,
+        }
+    };
+    checked.accepted = acceptance.end();
+    searches_again.map(drop)
+}
+
 fn search_or_sample(
     arguments: &Arguments,
     subject: &Checkable,
@@ -400,9 +451,10 @@ fn search_or_sample(
     let size = checked.size;
     if let Some(schedules) = arguments.sample {
         let sampled = with_checkable(subject, size, |setup| {
-            sample(setup, options, schedules, DEPTH, arguments.seed)
+            sample(setup, options, schedules, arguments.depth.into(), arguments.seed)
         })??;
         checked.schedules = Some(sampled.schedules);
+        checked.coverage = Some(sampled.coverage);
         (checked.steps, checked.failure) = (sampled.steps, sampled.failure);
     } else {
         let searched = with_checkable(subject, size, |setup| search(setup, options))??;
@@ -412,9 +464,6 @@ fn search_or_sample(
     }
     Ok(())
 }
-
-/// Bug depth of PCT: the most ordering constraints that a sampled bug may need.
-const DEPTH: usize = 3;
 
 /// The command that replays a failure.
 fn replay_command(
@@ -435,17 +484,23 @@ fn replay_command(
     };
     let name = c_files::as_argument(subject);
     let flags = arguments.flags.to_line();
+    let accepted: String =
+        checked.accepted.lines.iter().map(|line| format!(" --accept-race {line}")).collect();
     format!(
-        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{memory}{flags} --replay {}",
+        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{memory}{accepted}{flags} --replay {}",
         c_files::quoted(&failure.schedule.to_string())
     )
 }
 
 fn follow(arguments: &Arguments, subject: &Checkable, schedule: &str) -> Result<ExitCode> {
     let schedule: Schedule = schedule.parse().map_err(|why: String| anyhow!("--replay: {why}"))?;
-    let replayed = with_checkable(subject, size(arguments), |setup| {
-        replay(setup, &options(arguments), &schedule)
-    })??;
+    let mut options = options(arguments);
+    if let Ok(subject) = subject {
+        let given = accepted::lines_of(subject, &arguments.accept_race)?;
+        accept_all(subject, &given, &mut options);
+    }
+    let replayed =
+        with_checkable(subject, size(arguments), |setup| replay(setup, &options, &schedule))??;
     let ReplayResult { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
     arguments.view.print(
         || {
@@ -518,45 +573,6 @@ fn one_against_kernel(name: String, design: Design, calls: u64, seed: u64) -> De
     }
 }
 
-fn checked(checked: &CheckResult) -> CheckedAlgorithm {
-    let verdict = checked.verdict();
-    let failure = if let Verdict::Wrong(failure) = verdict { Some(failure) } else { None };
-    let not_checked = if let Verdict::NotChecked(why) = &verdict { Some(why) } else { None };
-    CheckedAlgorithm {
-        name: checked.name.clone(),
-        verdict: verdict.word(),
-        why: not_checked.map(|not_checked| not_checked.why.to_string()),
-        way_out: not_checked.map(|not_checked| not_checked.way_out.to_string()),
-        threads: checked.size.threads,
-        acquires: checked.size.acquires,
-        locks: checked.size.locks,
-        memory: page::memory(checked.memory),
-        holds_on: failure
-            .filter(|_| checked.memory.reads_old())
-            .map(|_| checked.holds_on.iter().map(|&memory| page::memory(memory)).collect()),
-        by_language: checked.by_language.as_ref().map(|by_language| match by_language {
-            ByLanguage::Holds(states) => {
-                LanguageVerdict { verdict: "holds", states: Some(*states), why: None }
-            }
-            ByLanguage::NotChecked(why) => LanguageVerdict {
-                verdict: "not checked",
-                states: None,
-                why: Some(why.why.to_string()),
-            },
-        }),
-        states: checked.states,
-        schedules: checked.schedules,
-        steps: checked.steps,
-        bypass: checked.fairness.as_ref().map(page::bypass_bounds),
-        seconds: checked.seconds,
-        complete: matches!(verdict, Verdict::Holds),
-        fault: failure.map(|failure| failure.fault.to_string()),
-        schedule: failure.map(|failure| failure.schedule.to_string()),
-        interleaving: failure.map(|failure| failure.steps.clone()),
-        shortest: failure.map(|failure| failure.is_shortest),
-    }
-}
-
 fn judge(arguments: &Arguments, subjects: &[Checkable]) -> Result<ExitCode> {
     let mut all: Vec<(String, Judged)> = Vec::new();
     let memories = judged_models(arguments);
@@ -573,7 +589,7 @@ fn judge(arguments: &Arguments, subjects: &[Checkable]) -> Result<ExitCode> {
         let judged = subject(file).and_then(|subject| mutants::judge_under(subject, &memories));
         all.push((name, not_checked_apart(judged)?));
     }
-    let value = || Mutants(all.iter().map(|(name, judged)| mutated(name, judged)).collect());
+    let value = || Mutants(all.iter().map(|(name, judged)| data::mutated(name, judged)).collect());
     arguments.view.print(|| Ok(value()), || Ok(page::mutants(&all, &memories)))?;
     let survived = |judged: &JudgedMutant| matches!(judged.fate, Fate::Survived);
     let any_survived = |(_, judged): &(_, Judged)| judged.iter().flatten().any(survived);
@@ -607,43 +623,4 @@ fn not_checked_apart(judged: Result<Vec<JudgedMutant>>) -> Result<Judged> {
         Some(why) => Ok(Err(why.clone())),
         None => Err(error),
     })
-}
-
-fn mutated(name: &str, judged: &Judged) -> MutatedAlgorithm {
-    let name = name.to_string();
-    match judged {
-        Ok(judged) => {
-            MutatedAlgorithm::Judged { name, mutants: judged.iter().map(mutant).collect() }
-        }
-        Err(Unsupported { why, way_out }) => MutatedAlgorithm::NotChecked {
-            name,
-            verdict: "not checked",
-            why: why.to_string(),
-            way_out: way_out.to_string(),
-        },
-    }
-}
-
-fn mutant(judged: &JudgedMutant) -> Mutant {
-    let fate = match &judged.fate {
-        Fate::Caught(CaughtMutant { fault, size, settings, choices, memory }) => {
-            MutantFate::Caught {
-                fault: fault.to_string(),
-                threads: size.threads,
-                acquires: size.acquires,
-                locks: size.locks,
-                settings: settings.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
-                choices: choices.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect(),
-                memory: page::memory(*memory),
-            }
-        }
-        Fate::Equivalent(why) => MutantFate::Equivalent { why: why.to_string() },
-        Fate::Survived => MutantFate::Survived,
-    };
-    Mutant {
-        line: judged.mutant.site.line,
-        source: judged.line.clone(),
-        change: judged.mutant.change.to_string(),
-        fate,
-    }
 }

@@ -404,7 +404,8 @@ impl<'o> Threads<'o> {
         let waited_in: Vec<String> = line.functions.iter().take(3).cloned().collect();
         // Threads that take a lock from each other so fast that none of them sleeps have it while they run.
         let is_lock = kind == LiveCauseKind::AllocatorLock;
-        let runs = HolderShare { reason: HolderState::Running, share: 1.0, gain, by: None };
+        let runs =
+            HolderShare { reason: HolderState::Running, share: 1.0, gain: Some(gain), by: None };
         is_limit.then(|| LiveCause {
             held_in: if is_lock { waited_in.clone() } else { Vec::new() },
             holder: is_lock.then_some(runs).into_iter().collect(),

@@ -26,7 +26,7 @@ pub use image::{Image, Member, Word};
 pub use interrupts::{IpiHandler, Peers};
 pub use native::{Native, Spinning, WaitPolicy, Yielding};
 pub use region::{Array, NamedArray, Region};
-pub use site::CodeSite;
+pub use site::{CodeSite, SourceLine};
 pub use task::{Annotation, Dependencies, IpiTarget, Machine, Sleep, SleepEnd, Sleepers};
 pub use work::{Pace, work};
 

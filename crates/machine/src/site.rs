@@ -23,6 +23,30 @@ impl CodeSite {
     }
 }
 
+/// A line of the source code, with all accesses on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceLine {
+    /// The path of the file, as the compiler has it.
+    pub file: &'static str,
+    /// Its number, from 1.
+    pub line: u32,
+}
+
+impl CodeSite {
+    /// The line that it is on.
+    pub fn source_line(&self) -> SourceLine {
+        SourceLine { file: self.file, line: self.line }
+    }
+}
+
+/// `file.rs:42`, without the path.
+impl std::fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let file = self.file.rsplit('/').next().unwrap_or_default();
+        write!(f, "{file}:{}", self.line)
+    }
+}
+
 /// `file.rs:42`, without the path.
 impl std::fmt::Display for CodeSite {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {

@@ -18,12 +18,11 @@ use host::signals::Held;
 use records::{CompiledLoad, Experiment, OwnLoad};
 use setup::foreign::{Foreign, Permitted};
 
-pub use compiler::Compiler;
+pub use compiler::{Compiler, Language};
 pub use folder::{ListedLoad, list, look};
 pub use included::{Source, included};
 pub use scratch::Scratch;
 
-use compiler::Language;
 use program::Flags;
 
 /// The header that loads include.

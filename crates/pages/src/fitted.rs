@@ -17,6 +17,11 @@ pub fn fitted(of: &PageTable, style: Style) -> String {
         "" => rows.to_string(),
         caption => wrapped(&style.spelled(caption), width, 2) + rows,
     };
+    if let Wide::ByTask(steps) = &of.wide
+        && let Some(columns) = steps.within(width)
+    {
+        return captioned(&spelled(&columns, style).text());
+    }
     let text = table.text();
     if fits(&text, width) {
         return captioned(&text);
@@ -34,7 +39,7 @@ pub fn fitted(of: &PageTable, style: Style) -> String {
         }
         _ if has_sentences(&table, width) => captioned(&rows_as_list(&table, width)),
         Wide::FirstColumns => captioned(&first_columns(&table, width)),
-        Wide::Stacked | Wide::Prose => captioned(&stacked(&table, width)),
+        Wide::Stacked | Wide::Prose | Wide::ByTask(_) => captioned(&stacked(&table, width)),
     }
 }
 

@@ -34,7 +34,9 @@ pub use crate::ledger::{explanation, ledgers};
 pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, message};
 pub use crate::mail::mail;
 pub use crate::markdown::markdown;
-pub use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone, Wide};
+pub use crate::page::{
+    Block, Count, Page, PageKind, PageTable, RowMark, Section, TaskSteps, Tone, Wide,
+};
 pub use crate::plan::plan;
 pub use crate::record::record;
 pub use crate::scaling::{CurvePart, forecasts, fragile, scaling};

@@ -5,6 +5,7 @@ use explanations::ledger::LedgerTree;
 use explanations::recording::FlameGraph;
 use records::Record;
 use reports::{CurvePanel, ExperimentFile, LoadSetting, experiment_file};
+use text::prose::wrapped;
 use text::table::{Align, Narrower, Table};
 
 /// Headings of columns that say which row it is.
@@ -230,6 +231,54 @@ pub enum Wide {
     Prose,
     /// The first of these that fits, or the last one.
     Narrower(Vec<Narrower>),
+    /// A table of steps, whose first column has the names of tasks: where lines are long, and in HTML, each task has a column
+    /// of its own. Elsewhere as it is.
+    ByTask(TaskSteps),
+}
+
+/// Steps of tasks, one after the other.
+pub struct TaskSteps {
+    /// The names of all tasks, in the order of their columns.
+    pub tasks: Vec<String>,
+    /// The task, what it does, and where that stands.
+    pub steps: Vec<[String; 3]>,
+}
+
+impl TaskSteps {
+    /// Lines are long from here on.
+    pub const WIDTH_MIN: usize = 100;
+
+    /// Columns of a task, at least.
+    const COLUMN_MIN: usize = 24;
+
+    /// A table with a column for each task, in lines of at most this width; `None` if that is too narrow.
+    pub fn within(&self, width: usize) -> Option<Table> {
+        let at = self.steps.iter().map(|[_, _, at]| at.chars().count()).max()?.max(2);
+        let column = width.checked_sub(at)? / self.tasks.len();
+        let column = column.checked_sub(2).filter(|&column| column >= Self::COLUMN_MIN)?;
+        let is_long = width >= Self::WIDTH_MIN;
+        is_long.then(|| self.table(|step| wrapped(step, column, 2)))
+    }
+
+    /// A table with a column for each task, however wide.
+    pub fn wide(&self) -> Table {
+        self.table(str::to_string)
+    }
+
+    fn table(&self, lines: impl Fn(&str) -> String) -> Table {
+        let columns = [String::from("at")].into_iter().chain(self.tasks.iter().cloned());
+        let mut table = Table::new(columns.map(|heading| (heading, Align::Left)));
+        for [task, step, at] in &self.steps {
+            let column = self.tasks.iter().position(|name| name == task);
+            for (index, line) in lines(step).lines().enumerate() {
+                let mut row = vec![String::new(); self.tasks.len() + 1];
+                row[0] = if index == 0 { at.clone() } else { String::new() };
+                row[column.map_or(0, |column| column + 1)] = line.to_string();
+                table.row(row);
+            }
+        }
+        table
+    }
 }
 
 /// What a row of verdicts says, for marks beside it and for programs that read the page.

@@ -202,7 +202,8 @@ impl<M: Machine> Task<'_, M> {
         old
     }
 
-    /// A plain access to shared memory that is about to happen. With a state, it is one relaxed access of each kind.
+    /// A plain access to shared memory that is about to happen. With a state, it is one access of each kind, in the order of a
+    /// volatile one.
     pub(super) fn plain(
         &self,
         address: usize,
@@ -221,7 +222,7 @@ impl<M: Machine> Task<'_, M> {
             self.comes_to_stack(place);
             self.depend(place);
             let value = reads.then(|| match once {
-                Some(state) => self.load(place, Ordering::Relaxed, state),
+                Some(state) => self.load(place, self.volatile_order(Ordering::Acquire), state),
                 None => {
                     self.tells_dependencies();
                     let value = with_size!(place.size, self.get(place));

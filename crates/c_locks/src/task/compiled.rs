@@ -51,7 +51,7 @@ impl<M: Machine> Task<'_, M> {
         if let Some(local) = local {
             self.names_local(at, *bytes, local);
         }
-        let is_once = self.instance.is_once(at, *bytes);
+        let is_once = self.instance.is_once(at, *bytes, site);
         let state = || self.state(frame.registers.into_iter(), frame.return_address);
         let state = if is_once { Some(state()) } else { None };
         self.plain(at, *bytes, reads, writes, state);

@@ -1,6 +1,15 @@
 /* BRAVO (Dice and Kogan 2019) over a read-write spin lock: readers that are alone leave their mark in a slot of their own, and a
  * writer looks into all of them. -DLOOK_ONCE: the writer looks into its own slot alone.
  */
+/* knee_equivalent: relaxed | if (atomic_load(&lock->is_biased)) { | the second look decides */
+/* knee_equivalent: off by one | atomic_store(&slot, NULL); | every value but the lock means that the slot is free */
+/* knee_equivalent: relaxed | while ((readers = atomic_load(&lock->readers)) < 0) | the exchange after it acquires */
+/* knee_equivalent: no release | while (!atomic_compare_exchange_strong(&lock->readers, | taking the lock publishes nothing */
+/* knee_equivalent: skipped | atomic_store(&lock->is_biased, true); | without a bias all readers are counted */
+/* knee_equivalent: off by one | atomic_store(&lock->is_biased, true); | every value but 0 is a bias */
+/* knee_equivalent: no acquire | atomic_fetch_sub(&lock->readers, 1); | releasing the lock reads nothing */
+/* knee_equivalent: relaxed | while (atomic_load(&lock->readers) != 0) | the exchange after it acquires */
+/* knee_equivalent: relaxed | if (!atomic_load(&lock->is_biased)) | the exchange before it has acquired what readers wrote */
 #include <knee_lock.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -162,7 +162,7 @@ impl World {
         let memory = self.read(offset & !7, 8) & !mask | executions.value(target.cell, newest);
         self.write(offset & !7, 8, memory);
         let step = format!("{} (ahead of loads before it)", self.written(offset, size, value));
-        self.trace_line(step_line(task, &step, site));
+        self.trace_line(step_line(task, &step, site), Some(site));
     }
 
     /// The promises that the pending access of a task may be.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use machine::CodeSite;
+
 use super::Schedule;
+use super::trace::Race;
 use crate::Unsupported;
 use crate::steppable::Panic;
 
@@ -91,6 +94,17 @@ pub struct Failure {
     pub steps: Vec<String>,
     /// Whether no shorter schedule leads to a fault, of all that are possible.
     pub is_shortest: bool,
+    /// What programs want to know besides.
+    pub details: Box<FailureDetails>,
+}
+
+/// More of a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailureDetails {
+    /// The accesses, of a data race.
+    pub race: Option<Race>,
+    /// Where each step stands in the source; `None` for what is no access.
+    pub sites: Vec<Option<CodeSite>>,
 }
 
 impl Failure {

@@ -7,7 +7,7 @@ use std::io;
 use machine::{CodeSite, Op, Ordering, Region};
 
 use super::executions::Ahead;
-use super::failure::{Failure, Fault};
+use super::failure::{Failure, FailureDetails, Fault};
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind};
 use super::schedule::{FLUSH, SPURIOUS, Schedule, Turn, only_time_outs};
@@ -125,6 +125,8 @@ fn new_task() -> CheckedTask {
 impl Harness<'_> {
     /// Takes one turn: performs the task's pending step, then runs the task up to its next one.
     pub fn take_turn(&mut self, turn: Turn) {
+        // The last turn may be one of another branch, after which its task ended.
+        self.world.borrow_mut().idle_update = None;
         let reply = self.world.borrow_mut().perform(turn);
         if let Some(reply) = reply {
             let task = usize::from(turn.0);
@@ -242,8 +244,9 @@ impl Harness<'_> {
             self.world.borrow().turns(&mut turns);
             fault = self.fault_of_stopped(&turns);
         }
-        let steps = self.world.borrow_mut().trace.take().unwrap_or_default().steps;
-        Ok(Followed { steps, fault })
+        let trace = self.world.borrow_mut().trace.take().unwrap_or_default();
+        let Trace { steps, sites, race, .. } = trace;
+        Ok(Followed { steps, fault, details: FailureDetails { race, sites } })
     }
 
     /// Whether a task is at a full fence with an empty store buffer.
@@ -300,6 +303,7 @@ pub struct Followed {
     pub steps: Vec<String>,
     /// What is wrong at its end.
     pub fault: Option<Fault>,
+    pub details: FailureDetails,
 }
 
 /// Follows a schedule from the start, and writes down each step. The inner error says why the schedule is not possible.
@@ -343,14 +347,15 @@ pub fn explain_failure(
     schedule: Schedule,
     ahead: &[Ahead],
 ) -> Failure {
-    let (steps, again) = match followed(setup, options, &schedule, ahead) {
-        Ok(Ok(Followed { steps, fault })) => (steps, fault),
-        Ok(Err(why)) => (vec![why], None),
-        Err(why) => (vec![why.to_string()], None),
+    let (steps, again, mut details) = match followed(setup, options, &schedule, ahead) {
+        Ok(Ok(Followed { steps, fault, details })) => (steps, fault, details),
+        Ok(Err(why)) => (vec![why], None, FailureDetails::default()),
+        Err(why) => (vec![why.to_string()], None, FailureDetails::default()),
     };
     // The trace knows more of a race.
     let fault = again.filter(|again| again.word() == fault.word()).unwrap_or(fault);
-    Failure { fault, schedule, steps, is_shortest: false }
+    details.race = details.race.filter(|_| matches!(fault, Fault::Race(_)));
+    Failure { fault, schedule, steps, is_shortest: false, details: Box::new(details) }
 }
 
 /// A copy of the used part of a region, as words.

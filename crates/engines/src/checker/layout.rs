@@ -81,6 +81,26 @@ pub struct WordLayout {
     pub cpu_shift: Option<u32>,
 }
 
+/// A part of some bytes.
+struct FieldLayout<'a> {
+    name: &'a str,
+    /// Its first bit, and how many it has.
+    first: u32,
+    bits: u32,
+}
+
+impl FieldLayout<'_> {
+    /// Its value in a value of all the bytes.
+    fn of(&self, value: u64) -> u64 {
+        value >> self.first & (u64::MAX >> (64 - self.bits))
+    }
+}
+
+/// Parts in parentheses, behind a blank.
+fn listed(parts: Vec<String>) -> String {
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
 /// The uses of a word that were seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Uses {
@@ -204,35 +224,54 @@ impl Layout {
         {
             return format!("{array}[{from}..{}]", to + 1);
         }
-        let names: Vec<_> = touched.map(|word| self.words[word].name.as_str()).collect();
-        names.join("+")
+        // `lock.locked+pending`
+        let prefix = first.name.rfind('.').map_or("", |dot| &first.name[..=dot]);
+        let names = touched.map(|word| self.words[word].name.as_str());
+        let short = names.map(|name| name.strip_prefix(prefix).unwrap_or(name));
+        format!("{prefix}{}", short.collect::<Vec<_>>().join("+"))
     }
 
     /// Which parts of these bytes an access changed, where there are several: ` (locked 1 -> 0)`.
     pub fn changes(&self, offset: u32, size: u8, before: u64, after: u64) -> String {
+        let changed = self.fields(offset, size).filter_map(|field| {
+            let [before, after] = [before, after].map(|value| field.of(value));
+            (before != after).then(|| format!("{} {before} -> {after}", field.name))
+        });
+        listed(changed.collect())
+    }
+
+    /// The parts of a value of these bytes, where there are several, that are not 0: ` (locked 1, tail 4)`.
+    pub fn parts(&self, offset: u32, size: u8, value: u64) -> String {
+        let set = self.fields(offset, size).filter_map(|field| {
+            let value = field.of(value);
+            (value != 0).then(|| format!("{} {value}", field.name))
+        });
+        listed(set.collect())
+    }
+
+    /// The fields of bits in these bytes, and the words, if there are several.
+    fn fields(&self, offset: u32, size: u8) -> impl Iterator<Item = FieldLayout<'_>> {
         let touched = self.touched(offset, size);
         let (end, several) = (offset + u32::from(size), touched.start() != touched.end());
         let in_bits = self.members.iter().filter_map(|member| Some((member, member.bits?)));
-        let bits = in_bits.filter(|(member, _)| (offset..end).contains(&member.offset)).map(
-            |(member, (first, bits))| {
-                (&member.name, 8 * (member.offset - offset) + u32::from(first), u32::from(bits))
+        let bits = in_bits.filter(move |(member, _)| (offset..end).contains(&member.offset)).map(
+            move |(member, (first, bits))| FieldLayout {
+                name: &member.name,
+                first: 8 * (member.offset - offset) + u32::from(first),
+                bits: u32::from(bits),
             },
         );
-        let whole = touched.filter(|_| several).map(|word| &self.words[word]).filter_map(|word| {
+        let words = touched.filter(move |_| several).map(|word| &self.words[word]);
+        let words = words.filter_map(move |word| {
             let first = 8 * word.offset.checked_sub(offset)?;
-            Some((&word.name, first, 8 * u32::from(word.size)))
+            Some(FieldLayout { name: &word.name, first, bits: 8 * u32::from(word.size) })
         });
-        let parts = bits.chain(whole).filter(|(_, first, _)| *first < 64);
-        let part = |value: u64, first: u32, bits: u32| value >> first & (u64::MAX >> (64 - bits));
         // Elements of an array are no fields: bytes that a type keeps beside its members.
-        let fields = parts.filter(|(name, ..)| !name.ends_with(']'));
-        let changed = fields.filter_map(|(name, first, bits)| {
-            let [before, after] = [before, after].map(|value| part(value, first, bits));
-            let name = name.rsplit('.').next().unwrap_or(name);
-            (before != after).then(|| format!("{name} {before} -> {after}"))
-        });
-        let changed: Vec<String> = changed.collect();
-        if changed.is_empty() { String::new() } else { format!(" ({})", changed.join(", ")) }
+        let is_field = |field: &FieldLayout| field.first < 64 && !field.name.ends_with(']');
+        bits.chain(words).filter(is_field).map(|field| {
+            let name = field.name.rsplit('.').next().unwrap_or(field.name);
+            FieldLayout { name, ..field }
+        })
     }
 
     /// The word that begins at this offset; `None` if none does.

@@ -32,8 +32,9 @@ impl World {
             return Ok(None);
         }
         self.check_reach(task, offset, size, location)?;
-        if self.is_weak && [ordering, failure].contains(&Ordering::SeqCst) {
-            // It is in an order with others of its kind.
+        let is_ordered = self.is_weak && [ordering, failure].contains(&Ordering::SeqCst);
+        if is_ordered || self.is_exempt(location) {
+            // It is in an order with others of its kind, or a race that is accepted.
             self.layout.touched(offset, size).for_each(|word| self.layout.contend(word));
             self.grown = true;
             return Err(FaultFound);

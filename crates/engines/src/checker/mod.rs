@@ -18,6 +18,7 @@
 //! `init` would see them, unless the memory is that of RC11 (`weak`, `views`), of Armv8 or of the
 //! kernel (`allowed`, `executions`).
 
+mod accepted;
 mod agent;
 mod ahead;
 mod allowed;
@@ -56,13 +57,14 @@ mod world;
 
 pub use agent::Checked;
 pub use bypass::Bypass;
-pub use failure::{Failure, Fault};
+pub use failure::{Failure, FailureDetails, Fault};
 pub(crate) use harness::{copy_region, restore_region};
-pub use pct::{SampleResult, sample};
+pub use pct::{Coverage, SampleResult, sample};
 pub use schedule::Schedule;
 pub use search::{ReplayResult, SearchResult, replay, search};
+pub use trace::{Race, RacingAccess};
 
-use machine::Region;
+use machine::{Region, SourceLine};
 
 /// The largest number of tasks.
 pub const TASKS_MAX: usize = 15;
@@ -104,6 +106,8 @@ pub struct Options {
     pub reduction: bool,
     /// Whether plain accesses must be ordered by acquire and release.
     pub check_races: bool,
+    /// Lines whose atomic accesses race with no plain one: their races are accepted.
+    pub exempt: &'static [SourceLine],
     /// Whether a sleeping task may also wake without having been woken.
     pub spurious_wakeups: bool,
     /// Whether merged states must have the same accesses pending: finds a call that forgets
@@ -127,6 +131,7 @@ impl Default for Options {
             symmetry: true,
             reduction: true,
             check_races: true,
+            exempt: &[],
             spurious_wakeups: false,
             check_forgetting: false,
             count_merged: false,

@@ -4,11 +4,17 @@
 //! task falls below all others. Each schedule finds a bug that needs `depth` ordering
 //! constraints, in n tasks of together k steps, with a probability of at least
 //! 1/(n·k^(depth-1)).
+//!
+//! Strict priorities are unfair: a task of a high one that spins keeps those that it waits for from their steps for ever. So a
+//! task falls below all others once it has taken many steps in a row, or another one has waited for long; and a schedule that
+//! does not end goes on with steps of random tasks, so that "never ends" is no fault of the scheduler.
 
+use std::collections::HashSet;
 use std::io;
 
 use super::failure::{Failure, Fault};
 use super::harness::{Harness, copy_region, explain_failure, restore_region, with_harness};
+use super::hash::mix;
 use super::schedule::{FLUSH, Schedule, Turn};
 use super::state::SystemState;
 use super::{Options, Setup, TASKS_MAX};
@@ -17,8 +23,20 @@ use crate::steppable::SavedStack;
 /// Steps in a row after which a task falls below all others: it may be spinning.
 const STEPS_IN_A_ROW_MAX: usize = 100;
 
+/// How often a task can be passed over in a step that it could take.
+const WAIT_MAX: usize = 1000;
+
+/// Steps after which random tasks take steps: each task takes some sooner or later.
+const FAIR_AFTER: usize = 20_000;
+
 /// Steps after which a schedule counts as endless.
 const STEPS_MAX: usize = 100_000;
+
+/// Schedules that are told apart; further ones are not counted as distinct.
+const DISTINCT_MAX: usize = 10_000_000;
+
+/// Change points of a schedule.
+const CHANGES_MAX: usize = 7;
 
 /// The priority that tasks fall to: just above it at change points, below it when they spin.
 const LOWEST: u64 = 1 << 32;
@@ -30,8 +48,34 @@ pub struct SampleResult {
     pub schedules: u64,
     /// Steps taken.
     pub steps: u64,
+    /// What the schedules cover.
+    pub coverage: Coverage,
     /// The first fault found, and the interleaving that leads to it.
     pub failure: Option<Failure>,
+}
+
+/// What sampled schedules cover.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Schedules that differ in some step.
+    pub distinct: u64,
+    /// The most ordering constraints of a fault that the schedules look for.
+    pub depth: u32,
+    /// What takes turns: tasks, and their store buffers.
+    pub players: u64,
+    /// Steps of the longest schedule, up to where a task spins, if one does.
+    pub longest: u64,
+    /// Schedules since that length was known: only their change points lie anywhere in it.
+    pub guaranteed: u64,
+}
+
+impl Coverage {
+    /// The probability of missing a fault that this many ordering constraints lead to, at most: a schedule finds it with one
+    /// of 1/(n·k^(depth-1)) or more.
+    pub fn missed_at_most(&self, depth: u32) -> f64 {
+        let one_in = self.players as f64 * (self.longest as f64).powi(depth as i32 - 1);
+        (self.guaranteed as f64 * (-1.0 / one_in.max(1.0)).ln_1p()).exp()
+    }
 }
 
 /// Tries this many random schedules, other ones for each seed.
@@ -46,10 +90,14 @@ pub fn sample(
     let (mut sampled, fault) = with_harness(setup, &each_step, |harness| {
         let mut sampler = Sampler::new(harness, depth, seed);
         let fault = (0..schedules).find_map(|_| sampler.schedule());
+        let coverage = sampler.coverage();
         let Sampler { schedules, steps, schedule, .. } = sampler;
         let fault = fault.map(|fault| (fault, Schedule(schedule)));
         let ahead = harness.world.borrow().layout.ahead.clone();
-        (SampleResult { schedules, steps, failure: None }, fault.map(|fault| (fault, ahead)))
+        (
+            SampleResult { schedules, steps, coverage, failure: None },
+            fault.map(|fault| (fault, ahead)),
+        )
     })?;
     if let Some(((fault, schedule), ahead)) = fault {
         sampled.failure = Some(explain_failure(setup, options, fault, schedule, &ahead));
@@ -66,6 +114,12 @@ struct Sampler<'s, 'a> {
     random: u64,
     /// The longest schedule so far: change points lie within it.
     longest: usize,
+    /// Schedules when it became the longest.
+    longest_since: u64,
+    /// Hashes of schedules.
+    distinct: HashSet<u64>,
+    /// How often each player could have taken a turn since its last one.
+    passed_over: [usize; 2 * TASKS_MAX],
     turns: Vec<Turn>,
     schedule: Vec<Turn>,
     schedules: u64,
@@ -85,7 +139,7 @@ impl<'s, 'a> Sampler<'s, 'a> {
         let memory = copy_region(harness.setup.region);
         let random = seed.wrapping_mul(2).wrapping_add(1);
         let (turns, schedule) = (Vec::new(), Vec::new());
-        let (longest, schedules, steps) = (1, 0, 0);
+        let (longest, longest_since, schedules, steps) = (1, 0, 0, 0);
         Sampler {
             harness,
             start,
@@ -94,11 +148,30 @@ impl<'s, 'a> Sampler<'s, 'a> {
             depth,
             random,
             longest,
+            longest_since,
+            distinct: HashSet::new(),
+            passed_over: [0; 2 * TASKS_MAX],
             turns,
             schedule,
             schedules,
             steps,
         }
+    }
+
+    fn coverage(&self) -> Coverage {
+        let tasks = self.start.tasks.len() as u64;
+        let has_buffers = self.harness.world.borrow().has_buffers;
+        Coverage {
+            distinct: self.distinct.len() as u64,
+            depth: self.depth() as u32,
+            players: if has_buffers { 2 * tasks } else { tasks },
+            longest: self.longest as u64,
+            guaranteed: self.schedules - self.longest_since,
+        }
+    }
+
+    fn depth(&self) -> usize {
+        self.depth.clamp(1, CHANGES_MAX + 1)
     }
 
     /// Tries one schedule from the start to its end.
@@ -109,34 +182,24 @@ impl<'s, 'a> Sampler<'s, 'a> {
         self.restore_start();
         self.schedules += 1;
         self.schedule.clear();
-        let mut priorities = self.priorities();
-        let mut changes = [0; 8];
-        let depth = self.depth.clamp(1, changes.len());
-        for change in &mut changes[..depth - 1] {
-            *change = self.below(self.longest) + 1;
-        }
-        let (mut last, mut in_a_row, mut lowest) = (usize::MAX, 0, LOWEST);
+        self.passed_over.fill(0);
+        let mut priorities = Priorities::new(self);
         for step in 1..=STEPS_MAX {
             self.harness.world.borrow().turns(&mut self.turns);
             if self.turns.is_empty() {
-                self.longest = self.longest.max(step);
+                self.note_length(priorities.spins_since.unwrap_or(step));
                 return self.harness.fault_of_stopped(&self.turns);
             }
             if let Some(fault) = self.harness.fault_of_stopped(&self.turns) {
                 return Some(fault);
             }
-            if let Some(change) = changes[..depth - 1].iter().position(|&change| change == step) {
-                let highest = self.highest(&priorities);
-                priorities[highest] = LOWEST + change as u64 + 1;
-            }
-            let highest = self.highest(&priorities);
-            in_a_row = if highest == last { in_a_row + 1 } else { 0 };
-            last = highest;
-            if in_a_row == STEPS_IN_A_ROW_MAX {
-                lowest -= 1;
-                (priorities[highest], in_a_row) = (lowest, 0);
-            }
-            let turn = self.random_turn_of(highest);
+            let turn = if step < FAIR_AFTER {
+                let player = priorities.next(step, self);
+                self.random_turn_of(player)
+            } else {
+                let turn = self.below(self.turns.len());
+                self.turns[turn]
+            };
             self.schedule.push(turn);
             self.steps += 1;
             self.harness.take_turn(turn);
@@ -145,7 +208,32 @@ impl<'s, 'a> Sampler<'s, 'a> {
                 return world.fault.clone().filter(|_| !world.grown);
             }
         }
-        Some(Fault::Endless(format!("a schedule has not ended after {STEPS_MAX} steps")))
+        Some(Fault::Endless(format!(
+            "a schedule has not ended after {STEPS_MAX} steps, the last {} of random tasks",
+            STEPS_MAX - FAIR_AFTER
+        )))
+    }
+
+    /// Notes a schedule that has ended, of this many steps.
+    fn note_length(&mut self, steps: usize) {
+        if steps > self.longest {
+            (self.longest, self.longest_since) = (steps, self.schedules);
+        }
+        if self.distinct.len() < DISTINCT_MAX {
+            let turn = |&(task, alternative): &Turn| u64::from(task) << 8 | u64::from(alternative);
+            self.distinct.insert(self.schedule.iter().map(turn).fold(0, mix));
+        }
+    }
+
+    /// Notes which players could take this step, and which does. Returns whether one has been passed over for too long.
+    fn is_unfair(&mut self, taken: usize) -> bool {
+        let mut can = [false; 2 * TASKS_MAX];
+        self.turns.iter().for_each(|&turn| can[player(turn)] = true);
+        for (passed, can) in self.passed_over.iter_mut().zip(can) {
+            *passed += usize::from(can);
+        }
+        self.passed_over[taken] = 0;
+        self.passed_over.iter().any(|&passed| passed >= WAIT_MAX)
     }
 
     fn restore_start(&mut self) {
@@ -156,17 +244,6 @@ impl<'s, 'a> Sampler<'s, 'a> {
                 self.harness.restore(task, saved);
             }
         }
-    }
-
-    /// Random priorities, above those that tasks fall to at change points. Store buffers have
-    /// priorities too: they take turns in which a store becomes visible.
-    fn priorities(&mut self) -> [u64; 2 * TASKS_MAX] {
-        std::array::from_fn(|_| 2 * LOWEST + (self.next() >> 8))
-    }
-
-    fn highest(&self, priorities: &[u64]) -> usize {
-        let players = self.turns.iter().map(|&turn| player(turn));
-        players.max_by_key(|&player| priorities[player]).expect("a turn is possible")
     }
 
     fn random_turn_of(&mut self, chosen: usize) -> Turn {
@@ -186,6 +263,53 @@ impl<'s, 'a> Sampler<'s, 'a> {
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;
         self.random.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+/// The priorities of one schedule.
+struct Priorities {
+    of: [u64; 2 * TASKS_MAX],
+    /// The steps at which the highest falls.
+    changes: [usize; CHANGES_MAX],
+    last: usize,
+    in_a_row: usize,
+    lowest: u64,
+    /// The first step at which a task fell because it spins.
+    spins_since: Option<usize>,
+}
+
+impl Priorities {
+    /// Random ones, above those that tasks fall to at change points. Store buffers have priorities too: they take turns in
+    /// which a store becomes visible.
+    fn new(sampler: &mut Sampler) -> Priorities {
+        let of = std::array::from_fn(|_| 2 * LOWEST + (sampler.next() >> 8));
+        let mut changes = [0; CHANGES_MAX];
+        for change in &mut changes[..sampler.depth() - 1] {
+            *change = sampler.below(sampler.longest) + 1;
+        }
+        let (last, in_a_row, lowest) = (usize::MAX, 0, LOWEST);
+        Priorities { of, changes, last, in_a_row, lowest, spins_since: None }
+    }
+
+    /// Who takes this step.
+    fn next(&mut self, step: usize, sampler: &mut Sampler) -> usize {
+        if let Some(change) = self.changes.iter().position(|&change| change == step) {
+            self.of[self.highest(&sampler.turns)] = LOWEST + change as u64 + 1;
+        }
+        let highest = self.highest(&sampler.turns);
+        self.in_a_row = if highest == self.last { self.in_a_row + 1 } else { 0 };
+        self.last = highest;
+        if self.in_a_row == STEPS_IN_A_ROW_MAX || sampler.is_unfair(highest) {
+            self.spins_since.get_or_insert(step);
+            self.lowest -= 1;
+            (self.of[highest], self.in_a_row) = (self.lowest, 0);
+        }
+        highest
+    }
+
+    fn highest(&self, turns: &[Turn]) -> usize {
+        let players = turns.iter().map(|&turn| player(turn));
+        players.max_by_key(|&player| self.of[player]).expect("a turn is possible")
     }
 }
 

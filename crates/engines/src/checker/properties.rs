@@ -39,7 +39,7 @@ impl World {
                 Annotation::EnterShared => "enters, shared",
                 Annotation::Leave | Annotation::LeaveShared => "leaves",
             };
-            self.trace_line(format!("t{task}   {verb}"));
+            self.trace_line(format!("t{task}   {verb}"), None);
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ pub fn replay(
     let has_promises = options.memory.reads_old() && schedule.0.iter().any(is_promise);
     let ahead = if has_promises { searched(setup, options)?.ahead } else { Vec::new() };
     let followed = followed(setup, options, schedule, &ahead)?;
-    Ok(followed.map(|Followed { steps, fault }| ReplayResult { steps, fault }))
+    Ok(followed.map(|Followed { steps, fault, .. }| ReplayResult { steps, fault }))
 }
 
 struct SearchOutcome {

@@ -60,7 +60,7 @@ impl World {
         self.state.tasks[task].buffered -= 1;
         if self.trace.is_some() {
             let step = self.written(offset, size, value);
-            self.trace_line(format!("t{task} {step} becomes visible"));
+            self.trace_line(format!("t{task} {step} becomes visible"), None);
         }
     }
 }

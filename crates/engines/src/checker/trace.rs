@@ -1,5 +1,7 @@
 //! A schedule as text: a line for each step, and for a race both accesses and what is missing between them.
 
+use std::fmt;
+
 use machine::{CodeSite, Op, Ordering};
 
 use super::happens_before::Unordered;
@@ -10,7 +12,37 @@ use super::request::{acquires, releases};
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub steps: Vec<String>,
+    /// Where each step stands in the source.
+    pub sites: Vec<Option<CodeSite>>,
     pub past: Vec<PastAccess>,
+    /// The accesses of the race that was found.
+    pub race: Option<Race>,
+}
+
+/// One of the two accesses of a data race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RacingAccess {
+    /// Where it stands.
+    pub site: CodeSite,
+    /// What it does, in the word of traces.
+    pub how: How,
+    /// Whether it is no atomic access.
+    pub is_plain: bool,
+}
+
+impl fmt::Display for RacingAccess {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} {}", if self.is_plain { "plain" } else { "atomic" }, self.how.noun())
+    }
+}
+
+/// The two accesses of a data race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Race {
+    /// The one that came first, where it is known.
+    pub earlier: Option<RacingAccess>,
+    /// The one that is not ordered after it.
+    pub last: RacingAccess,
 }
 
 /// An access, or a fence, which has no word.
@@ -61,7 +93,7 @@ impl How {
         }
     }
 
-    fn noun(self) -> &'static str {
+    pub fn noun(self) -> &'static str {
         match self {
             How::Reads => "load",
             How::Writes => "store",
@@ -76,6 +108,11 @@ impl PastAccess {
         self.offset < offset + u32::from(size) && offset < self.offset + u32::from(self.size)
     }
 
+    /// As an access of a race.
+    pub fn racing(&self) -> RacingAccess {
+        RacingAccess { site: self.site, how: self.how, is_plain: self.ordering.is_none() }
+    }
+
     /// The present tense of what it does.
     pub fn verb(&self) -> &'static str {
         match (self.ordering, self.how) {
@@ -88,8 +125,8 @@ impl PastAccess {
 
 impl Trace {
     /// Both accesses of a race and what is missing between them, if the earlier one is known.
-    pub fn race(
-        &self,
+    pub fn find_race(
+        &mut self,
         layout: &Layout,
         now: &PastAccess,
         word: usize,
@@ -99,11 +136,18 @@ impl Trace {
         let word = &layout.words[word];
         let is_other = |access: &PastAccess| match unordered {
             Unordered::Write => access.how.writes() && access.ordering.is_none(),
-            Unordered::Read(reader) => access.task == reader && access.how.reads(),
+            // An atomic store counts as a read: it must come before or after a plain write, too.
+            Unordered::Read(reader) => {
+                access.task == reader && (access.how.reads() || access.ordering.is_some())
+            }
         };
         let earlier = self.past.iter().rposition(|access| {
             access.task != now.task && access.overlaps(word.offset, word.size) && is_other(access)
-        })?;
+        });
+        let racing = earlier.map(|at| self.past[at].racing());
+        // Later ones may follow from the first.
+        self.race.get_or_insert(Race { earlier: racing, last: now.racing() });
+        let earlier = earlier?;
         let PastAccess { task, how, site, .. } = self.past[earlier];
         let missing = self.missing(layout, earlier, now, buffered);
         Some(format!("t{task} {} it at {site}; nothing orders them: {missing}", how.past()))
@@ -186,5 +230,6 @@ pub fn name_of(ordering: Ordering) -> &'static str {
 }
 
 pub fn step_line(task: usize, step: &str, site: CodeSite) -> String {
-    format!("{:<60} {site}", format!("t{task} {step}"))
+    // Two blanks at least, where the place begins.
+    format!("{:<59}  {site}", format!("t{task} {step}"))
 }

@@ -1,7 +1,10 @@
 //! Writes the trace of the live state: see `trace`.
 
+use machine::{CodeSite, Op};
+
+use super::failure::Fault;
 use super::happens_before::Unordered;
-use super::request::{Request, RequestKind};
+use super::request::{Reply, Request, RequestKind};
 use super::trace::{PastAccess, step_line};
 use super::world::World;
 
@@ -13,10 +16,32 @@ impl World {
         }
     }
 
-    pub fn trace_line(&mut self, line: String) {
+    pub fn trace_line(&mut self, line: String, site: Option<CodeSite>) {
         if let Some(trace) = &mut self.trace {
             trace.steps.push(line);
+            trace.sites.push(site);
         }
+    }
+
+    /// A step that was taken, with its reply; before, the word held this value.
+    pub fn trace_result(
+        &mut self,
+        task: usize,
+        request: &Request,
+        before: u64,
+        reply: Reply,
+        was_buffered: bool,
+        note: &str,
+    ) {
+        let result = match (was_buffered, reply.held) {
+            (true, _) => "-> store buffer".to_string(),
+            (false, true) => format!("-> {}{note}", reply.value),
+            (false, false) => format!("-> {}, timed out{note}", reply.value),
+        };
+        // Under weak memory the value that was read may be an old one.
+        let is_store = matches!(request.kind, RequestKind::Access(Op::Store(_)));
+        let before = if self.is_weak && !is_store { reply.value } else { before };
+        self.trace_step(task, request, before, &result);
     }
 
     /// A step on a word, which held `before`, with what came of it.
@@ -26,14 +51,18 @@ impl World {
         }
         let Request { kind, offset, size, location, .. } = *request;
         let name = if size > 0 { self.layout.name(offset, size) } else { String::new() };
-        let mut changes = String::new();
-        if let RequestKind::Access(op) = kind
-            && let Some(after) = op.written(before, size)
-        {
-            changes = self.layout.changes(offset, size, before, after);
-        }
-        let step = self.with_names(&format!("{name} {kind} {result}{changes}"));
-        self.trace_line(step_line(task, &step, location));
+        let parts = match kind {
+            RequestKind::Access(op) => match op.written(before, size) {
+                Some(after) => self.layout.changes(offset, size, before, after),
+                None => self.layout.parts(offset, size, before),
+            },
+            RequestKind::Await(_) | RequestKind::AwaitFor(_) => {
+                self.layout.parts(offset, size, before)
+            }
+            _ => String::new(),
+        };
+        let step = self.with_names(&format!("{name} {kind} {result}{parts}"));
+        self.trace_line(step_line(task, &step, location), Some(location));
     }
 
     /// The oldest store of each task that waits in its buffer.
@@ -62,16 +91,14 @@ impl World {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// What a race is, as far as it is known: both accesses and what is missing, where the steps are.
-    pub fn race(&self, now: &PastAccess, word: usize, unordered: Unordered) -> String {
+    /// Reports an access that is not ordered after another one: both and what is missing, where the steps are wanted.
+    pub fn report_race(&mut self, now: &PastAccess, word: usize, unordered: Unordered) {
         let PastAccess { task, site, .. } = now;
-        let name = &self.layout.words[word].name;
-        let begin = format!("t{task} {} {name} at {site}", now.verb());
-        let more = self
-            .trace
-            .as_ref()
-            .and_then(|trace| trace.race(&self.layout, now, word, unordered, &self.buffered()));
-        more.map_or_else(
+        let begin = format!("t{task} {} {} at {site}", now.verb(), self.layout.words[word].name);
+        let buffered = self.buffered();
+        let trace = self.trace.as_mut();
+        let more = trace.and_then(|it| it.find_race(&self.layout, now, word, unordered, &buffered));
+        let why = more.map_or_else(
             || {
                 let other = match unordered {
                     Unordered::Write => "the last plain write".to_string(),
@@ -80,6 +107,7 @@ impl World {
                 format!("{begin}, not ordered after {other}")
             },
             |more| format!("{begin}; {more}"),
-        )
+        );
+        self.report_fault(Fault::Race(why));
     }
 }

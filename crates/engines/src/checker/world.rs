@@ -1,6 +1,6 @@
 //! The rules of the checker: which steps each task may take next, and what they do.
 
-use machine::{CodeSite, Op, Ordering, Region, Sleepers, Until};
+use machine::{CodeSite, Op, Ordering, Region, Sleepers, SourceLine, Until};
 
 use super::bypass::Bypass;
 use super::executions::Rules;
@@ -38,6 +38,8 @@ pub struct World {
     /// The read-modify-write of this step, if it left the value that it found: a hash of where its task was, and the value.
     pub idle_update: Option<(u64, u64)>,
     pub check_races: bool,
+    /// Lines whose atomic accesses race with nothing.
+    pub exempt: &'static [SourceLine],
     /// Whether accesses that something else orders are local steps, tried in one order.
     pub has_local_steps: bool,
     /// Local steps since this was last cleared, as alternatives of their tasks.
@@ -92,6 +94,7 @@ impl World {
             checks_order: options.check_races,
             idle_update: None,
             check_races: options.check_races && options.memory.rules().is_none(),
+            exempt: options.exempt,
             local_turns: Vec::new(),
             is_local: false,
             local_in_a_row: 0,
@@ -294,13 +297,8 @@ impl World {
             RequestKind::Work | RequestKind::Idle | RequestKind::Stuck => {}
         }
         if self.trace.is_some() {
-            let timed_out = if reply.held { "" } else { ", timed out" };
-            let result = if self.state.tasks[task].buffered > buffered {
-                "-> store buffer".to_string()
-            } else {
-                format!("-> {}{timed_out}{note}", reply.value)
-            };
-            self.trace_step(task, &request, before, &result);
+            let was_buffered = self.state.tasks[task].buffered > buffered;
+            self.trace_result(task, &request, before, reply, was_buffered, &note);
         }
         self.remember(task, &request, reply);
         // How many were woken is no part of the task's history: algorithms that use it forget
@@ -441,7 +439,8 @@ impl World {
         self.check_reach(task, offset, size, location)?;
         self.check_ordered(task, offset, size, How::Writes, location)?;
         if self.trace.is_some() {
-            self.trace_line(step_line(task, &self.written(offset, size, value), location));
+            let line = step_line(task, &self.written(offset, size, value), location);
+            self.trace_line(line, Some(location));
         }
         if self.rules.is_some() {
             return self.allowed_set(task, (offset, size), value, location);
@@ -522,7 +521,7 @@ impl World {
         for word in self.layout.touched(offset, size).filter(|_| check_races) {
             let Some(column) = self.column(word, task, true) else { continue };
             if let Err(unordered) = rule(&mut self.state.happens_before, task, column) {
-                self.report_fault(Fault::Race(self.race(&now, word, unordered)));
+                self.report_race(&now, word, unordered);
                 return Err(FaultFound);
             }
         }
@@ -553,13 +552,13 @@ impl World {
     pub fn touch(&mut self, task: usize, request: &Request, how: How) {
         let Request { offset, size, ordering, location: site, .. } = *request;
         let now = PastAccess { task, offset, size, how, ordering: Some(ordering), site };
-        if !self.check_races || self.grown {
+        if !self.check_races || self.grown || self.is_exempt(site) {
             return;
         }
         for word in self.layout.touched(request.offset, request.size) {
             let Some(column) = self.column(word, task, false) else { continue };
             if let Err(unordered) = self.state.happens_before.read(task, column) {
-                self.report_fault(Fault::Race(self.race(&now, word, unordered)));
+                self.report_race(&now, word, unordered);
             }
         }
         self.note(now);

@@ -2,7 +2,7 @@
 
 mod search;
 
-pub use search::{Found, search};
+pub use search::{Found, SCREEN, search};
 
 include!(concat!(env!("OUT_DIR"), "/guides.rs"));
 

@@ -11,6 +11,9 @@ const EMPTY: [&str; 32] = [
     "when", "which", "with", "without",
 ];
 
+/// Sections on one screen of 24 lines.
+pub const SCREEN: usize = 7;
+
 /// A section that is about what somebody looks for.
 #[derive(Debug)]
 pub struct Found {
@@ -187,7 +190,6 @@ mod tests {
 
     #[test]
     fn questions_lead_to_their_guides() {
-        const SCREEN: usize = 5;
         let is_missed = |(question, expected): &&(&str, &[&str])| {
             let found = search(question, SCREEN);
             !found.iter().any(|one| expected.contains(&one.guide.name()))

@@ -9,9 +9,6 @@ use text::prose::wrapped;
 
 use crate::guides;
 
-/// Sections that a search shows: one screen of them.
-const FOUND_MAX: usize = 7;
-
 /// Which help.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -82,7 +79,7 @@ fn list(width: usize) -> String {
 }
 
 fn found(words: &str, width: usize) -> Result<String> {
-    let found = guides::search(words, FOUND_MAX);
+    let found = guides::search(words, guides::SCREEN);
     if found.is_empty() {
         bail!("no guide has a word of \"{words}\": `knee help guides` lists all");
     }

@@ -14,7 +14,7 @@ use studies::checks::orderings::{Judged, JudgedOrder, Orderings, Refutation, Wea
 use text::prose::counted;
 use text::table::{Align, Table};
 
-use super::{Checkable, NOT_CHECKED, c_files, page, subject};
+use super::{Checkable, CompilerFlags, NOT_CHECKED, c_files, page, subject};
 
 /// An algorithm, and its orders.
 struct Answer {
@@ -31,12 +31,17 @@ struct Refused {
 
 /// Judges the orders of each, and prints them. The status is 1 if one has a fault as it is, else [`NOT_CHECKED`] if one
 /// could not be judged.
-pub fn run(subjects: &[Checkable], memory: Memory, view: &ViewFlags) -> Result<ExitCode> {
+pub fn run(
+    subjects: &[Checkable],
+    memory: Memory,
+    flags: &CompilerFlags,
+    view: &ViewFlags,
+) -> Result<ExitCode> {
     let mut all = Vec::new();
     for file in subjects {
         let name = c_files::name(file);
         hint(format_args!("judging orders of {name} …"));
-        let orders = orders(file, memory)?;
+        let orders = orders(file, memory, flags)?;
         all.push(Answer { name, orders });
     }
     view.print(
@@ -58,19 +63,27 @@ pub fn run(subjects: &[Checkable], memory: Memory, view: &ViewFlags) -> Result<E
 const WRONG: &str = "wrong";
 const NOT_JUDGED: &str = "not checked";
 
-fn orders(file: &Checkable, memory: Memory) -> Result<std::result::Result<Orderings, Refused>> {
+fn orders(
+    file: &Checkable,
+    memory: Memory,
+    flags: &CompilerFlags,
+) -> Result<std::result::Result<Orderings, Refused>> {
     let judged = subject(file).and_then(|subject| judge(subject, memory));
     let refused = match judged {
         Ok(Judged::Orders(orders)) => return Ok(Ok(orders)),
-        Ok(Judged::Faulty(CheckSize { threads, acquires, .. }, failure)) => Refused {
-            verdict: WRONG,
-            why: failure.fault.to_string(),
-            way_out: format!(
-                "see knee check {} --threads {threads} --acquires {acquires} --memory {}",
-                c_files::as_argument(file),
-                page::memory(memory)
-            ),
-        },
+        Ok(Judged::Faulty(CheckSize { threads, acquires, locks }, failure)) => {
+            let locks = if locks > 1 { format!(" --locks {locks}") } else { String::new() };
+            Refused {
+                verdict: WRONG,
+                why: failure.fault.to_string(),
+                way_out: format!(
+                    "see knee check {} --threads {threads} --acquires {acquires}{locks} --memory {}{}",
+                    c_files::as_argument(file),
+                    page::memory(memory),
+                    flags.to_line()
+                ),
+            }
+        }
         Err(error) => {
             let Some(Unsupported { why, way_out }) = error.downcast_ref::<Unsupported>() else {
                 return Err(error);

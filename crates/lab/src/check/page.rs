@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use answers::{BypassBound, BypassBounds, DesignAgainstKernel};
-use engines::checker::{Failure, Fault, Memory};
+use answers::{BypassBound, BypassBounds, DesignAgainstKernel, ScheduleCoverage};
+use engines::checker::{Coverage, Failure, Fault, Memory};
 use engines::{CodeSite, Mutant, Unsupported};
-use pages::{Block, Page, PageKind, PageTable, Section};
+use pages::{Block, Page, PageKind, PageTable, Section, TaskSteps, Wide};
+use studies::checks::accepted::AcceptedRace;
 use studies::checks::bypass::{Bound, Fairness, TASKS_MOST};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{ByLanguage, CheckResult, CheckSize, Verdict};
@@ -54,15 +55,7 @@ fn answers(all: &[CheckResult]) -> Vec<String> {
     let mut answers = Vec::new();
     for one in all {
         if let Verdict::Wrong(Failure { fault, .. }) = one.verdict() {
-            let level = match &one.holds_on[..] {
-                [] => String::new(),
-                holding => {
-                    let names: Vec<&str> = holding.iter().map(|&model| memory(model)).collect();
-                    let (how, failing) = (place(one.memory), memory(one.memory));
-                    format!("holds on {}, fails {how} {failing}: ", names.join(" and "))
-                }
-            };
-            answers.push(format!("{} is WRONG: {level}{fault}", one.name));
+            answers.push(wrong_sentence(one, fault));
         }
     }
     for one in all {
@@ -97,8 +90,103 @@ fn answers(all: &[CheckResult]) -> Vec<String> {
             answers.push(format!("{names} {hold} in every interleaving of {tasks}{too}"));
         }
     }
+    all.iter().for_each(|one| answers.extend(accepted_races(one, all.len() > 1)));
+    answers.extend(all.iter().filter_map(|one| covered(one, all.len() > 1)));
     answers.extend(unknown_by_language(all));
     answers
+}
+
+/// What sampled schedules without a fault cover.
+fn covered(checked: &CheckResult, has_others: bool) -> Option<String> {
+    let coverage =
+        checked.coverage.filter(|_| matches!(checked.verdict(), Verdict::NothingFound))?;
+    let Coverage { distinct, depth, players, longest, .. } = coverage;
+    let name = if has_others { format!("{}: ", checked.name) } else { String::new() };
+    let tasks = counted(checked.size.threads, "task");
+    let has_buffers = players > checked.size.threads as u64;
+    let tasks = if has_buffers { format!("{tasks} with store buffers") } else { tasks };
+    let missed = percent(coverage.missed_at_most(depth));
+    let less = match depth {
+        1 => String::new(),
+        _ => format!(
+            ", one of depth {} of {}",
+            depth - 1,
+            percent(coverage.missed_at_most(depth - 1))
+        ),
+    };
+    let deeper = match depth {
+        ..=5 => format!("; --depth {} looks for deeper ones", depth + 3),
+        _ => String::new(),
+    };
+    Some(format!(
+        "{name}{distinct} of the schedules differ; in {tasks} and {longest} steps, a fault of depth {depth} is missed with a \
+         probability of at most {missed}{less}{deeper}"
+    ))
+}
+
+/// A probability that is an upper bound: rounded up.
+fn percent(probability: f64) -> String {
+    let percent = 100.0 * probability;
+    match percent {
+        0.0..0.01 => "0.01 %".to_string(),
+        0.01..10.0 => format!("{:.2} %", (percent * 100.0).ceil() / 100.0),
+        _ => format!("{} %", percent.ceil()),
+    }
+}
+
+/// What sampled schedules cover, as data.
+pub fn coverage(coverage: &Coverage) -> ScheduleCoverage {
+    let &Coverage { distinct, depth, players, longest, guaranteed } = coverage;
+    let missed_at_most = coverage.missed_at_most(depth);
+    ScheduleCoverage { distinct, depth, players, steps: longest, guaranteed, missed_at_most }
+}
+
+/// What is wrong, and on which models it is not.
+pub fn wrong_sentence(checked: &CheckResult, fault: &Fault) -> String {
+    let level = match &checked.holds_on[..] {
+        [] => String::new(),
+        holding => {
+            let names: Vec<&str> = holding.iter().map(|&model| memory(model)).collect();
+            let (how, failing) = (place(checked.memory), memory(checked.memory));
+            format!("holds on {}, fails {how} {failing}: ", names.join(" and "))
+        }
+    };
+    format!("{} is WRONG: {level}{fault}", checked.name)
+}
+
+/// The races that were accepted, and the accepted lines without one.
+fn accepted_races(checked: &CheckResult, has_others: bool) -> Vec<String> {
+    let name = if has_others { format!("{}: ", checked.name) } else { String::new() };
+    let races: Vec<String> = checked.accepted.races.iter().map(accepted_race).collect();
+    let mut said = Vec::new();
+    if !races.is_empty() {
+        let count = counted(races.len(), "race");
+        said.push(format!("{name}{count} accepted: {}", races.join("; ")));
+    }
+    let without = without_race(checked);
+    if !without.is_empty() {
+        let lines = without.join(", ");
+        said.push(format!("{name}accepted, but no race was found there: {lines} (leave it out)"));
+    }
+    said
+}
+
+/// `queue.c:41 (plain load beside the plain store of :57)`.
+fn accepted_race(race: &AcceptedRace) -> String {
+    let AcceptedRace { access, other } = race;
+    let Some(other) = other else { return format!("{} ({access})", access.site) };
+    let place = if other.site.file == access.site.file {
+        format!(":{}", other.site.line)
+    } else {
+        other.site.to_string()
+    };
+    format!("{} ({access} beside the {other} of {place})", access.site)
+}
+
+/// The accepted lines with no race, of what was searched to its end.
+pub fn without_race(checked: &CheckResult) -> &[String] {
+    let has_ended = matches!(checked.verdict(), Verdict::Holds | Verdict::NothingFound);
+    if has_ended { &checked.accepted.without_race } else { &[] }
 }
 
 /// That all which holds on this machine does so by the language's rules, too.
@@ -198,13 +286,16 @@ fn legend(all: &[CheckResult]) -> Vec<String> {
         all.iter().any(|one| matches!(one.by_language, Some(ByLanguage::Holds(_))));
     let by_language = any_by_language.then_some(HOLDS_BY_LANGUAGE);
     let bypass = all.iter().any(|one| one.fairness.is_some()).then_some(BOUNDED_BYPASS);
-    let sampled = memory_of(|verdict| matches!(verdict, Verdict::NothingFound))
-        .map(|_| "states: random schedules tried; this proves nothing about the others");
+    let sampled = memory_of(|verdict| matches!(verdict, Verdict::NothingFound)).map(|_| SAMPLED);
     [holding, by_language, bypass, sampled].into_iter().flatten().map(str::to_string).collect()
 }
 
 const HOLDS_BY_LANGUAGE: &str = "rc11: the same in every execution that C11 and C++20 allow, with no data race; not searched: what \
-     docs/lab/memory-models.md leaves out";
+     `knee help memory-models` leaves out";
+
+const SAMPLED: &str = "states: random schedules tried; this proves nothing about the others. Depth: how many pairs of steps must \
+     come in a certain order for the fault, each schedule finding it with a probability of 1/(n·k^(depth-1)) or more, of n tasks \
+     and k steps (PCT, Burckhardt and others 2010); values that are chosen at random besides are not counted";
 
 const BOUNDED_BYPASS: &str = "bypass: how often others enter while a task waits; none: more often with every acquire \
      more, so a waiter can starve. Searched apart: 2 and 3 tasks, as far as possible up to 16 acquires each, each store \
@@ -257,19 +348,19 @@ fn holds(memory: Memory) -> &'static str {
         Memory::Rc11 => {
             "holds: in every execution that C11 and C++20 allow (RC11): mutual exclusion, the order \
              of entry where claimed, no deadlock, an end to every wait, and no data race; not \
-             searched: what docs/lab/memory-models.md leaves out"
+             searched: what `knee help memory-models` leaves out"
         }
         Memory::Armv8 => {
             "holds: in every execution that Armv8 allows for the code as compiled: mutual exclusion, \
              the order of entry where claimed, no deadlock, an end to every wait, and plain accesses \
              ordered; not searched: in knee's own locks, whose dependencies are not seen, stores that \
-             run ahead of earlier loads; what docs/lab/memory-models.md leaves out"
+             run ahead of earlier loads; what `knee help memory-models` leaves out"
         }
         Memory::Lkmm => {
             "holds: in every execution that the kernel's memory model allows for the code as compiled: \
              mutual exclusion, the order of entry where claimed, no deadlock, an end to every wait, \
              and no data race; not searched: RCU; in knee's own locks, whose dependencies are not \
-             seen, stores that run ahead of earlier loads; what docs/lab/memory-models.md leaves out"
+             seen, stores that run ahead of earlier loads; what `knee help memory-models` leaves out"
         }
         Memory::SequentiallyConsistent => {
             "holds: in every interleaving, each step immediately visible to all tasks: mutual \
@@ -283,6 +374,10 @@ fn holds(memory: Memory) -> &'static str {
 fn verdict(checked: &CheckResult) -> String {
     match checked.verdict() {
         Verdict::Wrong(failure) => format!("WRONG: {}", failure.fault.word()),
+        verdict if !checked.accepted.races.is_empty() => {
+            let accepted = counted(checked.accepted.races.len(), "race");
+            format!("{}, {accepted} accepted", verdict.word())
+        }
         verdict => verdict.word().to_string(),
     }
 }
@@ -302,6 +397,7 @@ pub fn trace(steps: &[String]) -> Block {
     }
     let columns = ["task", "step", "at"];
     let mut table = Table::new(columns.map(|name| (name, Align::Left)));
+    let (mut tasks, mut parts) = (BTreeSet::new(), Vec::new());
     for step in steps {
         let (task, step) = step.split_once(' ').unwrap_or((step, ""));
         let (step, place) = match step.rsplit_once("  ") {
@@ -309,8 +405,12 @@ pub fn trace(steps: &[String]) -> Block {
             Some(_) | None => (step, ""),
         };
         table.row([task, step, place].map(str::to_string).into());
+        tasks.insert((task.len(), task.to_string()));
+        parts.push([task, step.trim(), place].map(str::to_string));
     }
-    plain(table)
+    let tasks = tasks.into_iter().map(|(_, task)| task).collect();
+    let wide = Wide::ByTask(TaskSteps { tasks, steps: parts });
+    Block::Table(PageTable { wide, ..PageTable::plain("", table, &[]) })
 }
 
 /// The page of a schedule that was replayed.
@@ -444,6 +544,7 @@ fn found_with(caught: &CaughtMutant) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use studies::checks::accepted::Accepted;
     use text::Style;
 
     use super::*;
@@ -455,13 +556,15 @@ mod tests {
             .to_vec();
         let fault = Fault::NotExclusive("both".into());
         let schedule = "0.1".parse().unwrap();
-        let failure = Failure { fault, schedule, steps, is_shortest: true };
+        let failure =
+            Failure { fault, schedule, steps, is_shortest: true, details: Box::default() };
         let checked = CheckResult {
             name: "ticket".to_string(),
             size: CheckSize { threads: 2, acquires: 1, locks: 1 },
             memory: Memory::SequentiallyConsistent,
             states: Some(12),
             schedules: None,
+            coverage: None,
             steps: 15,
             seconds: 0.0,
             gave_up: false,
@@ -470,6 +573,7 @@ mod tests {
             by_language: None,
             refused: None,
             fairness: None,
+            accepted: Accepted::default(),
         };
         expect![[r#"
             ticket is WRONG: no mutual exclusion: both
@@ -480,9 +584,9 @@ mod tests {
             ticket         2         1  sc         12     15  0.000  WRONG: exclusion
 
             Interleaving of ticket
-            task  step                  at
-            t0    lock.next add 1 -> 0  ticket.rs:9
-            t1      enters
+            at           t0                    t1
+            ticket.rs:9  lock.next add 1 -> 0
+                                               enters
             no shorter interleaving is wrong
 
             rerun       knee check …

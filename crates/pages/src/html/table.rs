@@ -4,11 +4,15 @@ use text::table::Align;
 
 use crate::html::Markup;
 use crate::html::interval::{interval, reach};
-use crate::page::{PLACES, PageTable, RowMark};
+use crate::page::{PLACES, PageTable, RowMark, Wide};
 
 /// The table of a section with this title; one that is not open is folded.
 pub fn table(markup: &mut Markup, title: &str, block: &PageTable) {
     let label = if block.caption.is_empty() { title } else { &block.caption };
+    if let Wide::ByTask(steps) = &block.wide {
+        let columns = PageTable::plain(&block.caption, steps.wide(), block.reading);
+        return content(markup, label, &columns);
+    }
     if block.is_open {
         return content(markup, label, block);
     }

@@ -1,6 +1,7 @@
 //! Algorithms under the model checker: the tasks that a lock or mechanism is checked with, and
 //! the result. Neither the algorithms nor the checker know of each other; here they meet.
 
+pub mod accepted;
 pub mod against_kernel;
 pub mod bypass;
 pub mod mutants;
@@ -12,11 +13,12 @@ use algorithms::contract::{self, Guarded};
 use algorithms::mechanisms::{Mechanism, Scenario, operations};
 use algorithms::{Locks, LocksVisitor, Properties, Shape};
 use anyhow::{Context, Result, bail};
-use engines::checker::{Checked, Failure, IpiHandler, Memory, Options, Setup, search};
+use engines::checker::{Checked, Coverage, Failure, IpiHandler, Memory, Options, Setup, search};
 use engines::{Collected, Mutant, Mutated, OrderLimit, Unsupported};
 use machine::{Machine, Native, Region};
 
 use crate::subject::{MechanismVisitor, Subject};
+use accepted::Accepted;
 use bypass::Fairness;
 
 /// Bytes of a region: enough for the tables of every lock.
@@ -47,6 +49,8 @@ pub struct CheckResult {
     pub states: Option<u64>,
     /// Schedules that were sampled; `None` where all states were searched.
     pub schedules: Option<u64>,
+    /// What the sampled schedules cover.
+    pub coverage: Option<Coverage>,
     /// Steps of tasks that were taken.
     pub steps: u64,
     /// Wall time, in seconds.
@@ -63,6 +67,8 @@ pub struct CheckResult {
     pub refused: Option<Unsupported>,
     /// Whether a waiter can starve, of a lock that holds.
     pub fairness: Option<Fairness>,
+    /// Races that were found and accepted.
+    pub accepted: Accepted,
 }
 
 /// What a search under RC11 says of an algorithm that holds on this machine. If it fails there, that is the result.

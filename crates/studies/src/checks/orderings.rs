@@ -193,9 +193,13 @@ impl Judge<'_> {
 
     /// Weakens one access alone.
     fn alone(&self, access: OrderedAccess, today: Ordering) -> Result<JudgedOrder> {
-        let weakened = self.weaken(access, today, self.memory)?;
+        let weakened = self.weaken(access, today, self.memory, &[])?;
         let on_x86 = match self.memory {
-            Memory::Rc11 => Some(self.weaken(access, today, Memory::TotalStoreOrder)?.holding[0]),
+            // What x86 shows, RC11 does: what holds there need not be searched again.
+            Memory::Rc11 => {
+                let x86 = Memory::TotalStoreOrder;
+                Some(self.weaken(access, today, x86, &weakened.holding)?.holding[0])
+            }
             _ => None,
         };
         let alone = weakened.holding[0];
@@ -221,15 +225,18 @@ impl Judge<'_> {
         })
     }
 
+    /// Searches with each weaker order, but for those that are known to hold.
     fn weaken(
         &self,
         access: OrderedAccess,
         today: Ordering,
         memory: Memory,
+        known: &[Ordering],
     ) -> Result<WeakenedAccess> {
         let mut weakened = WeakenedAccess::default();
         for &order in access.ordered.weaker_than(today) {
-            if weakened.holding.iter().any(|&holding| is_at_most(holding, order)) {
+            let holds = |&holding: &Ordering| is_at_most(holding, order);
+            if known.contains(&order) || weakened.holding.iter().any(holds) {
                 weakened.holding.push(order);
                 continue;
             }
