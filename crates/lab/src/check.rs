@@ -58,7 +58,7 @@ pub struct Arguments {
     over: Option<String>,
     /// Memory model: `rc11`, all that C11 and C++20 allow; `armv8`, that of Arm; `lkmm`, the kernel's;
     /// `x86`, its store buffers; `sc`, no reordering [default: this machine's and rc11]
-    #[arg(long, value_parser = memory_model(), value_name = "MODEL")]
+    #[arg(long, value_parser = memory_model(), hide_possible_values = true, value_name = "MODEL")]
     memory: Option<Memory>,
     /// `--memory x86`, as it was called before
     #[arg(long, hide = true, conflicts_with = "memory")]
@@ -90,7 +90,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE:LINE", hide_short_help = true, conflicts_with_all = ["mutants", "orderings", "against_kernel", "litmus"])]
     accept_race: Vec<String>,
     /// Also write faults to this file in SARIF 2.1.0, for editors and code review
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["mutants", "orderings", "against_kernel", "litmus", "replay"])]
+    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["mutants", "orderings", "against_kernel", "litmus", "replay"])]
     sarif: Option<PathBuf>,
     /// Replay a schedule, as printed with a failure
     #[arg(long, value_name = "SCHEDULE")]
