@@ -28,6 +28,7 @@ use crate::places::{
     ALLOCATOR_LOCK, database_lock, is_database_lock, kernel_frames, kernel_place, kind_by_stack,
     kind_by_values, place, user_frames, waits_for_work,
 };
+use crate::python::is_python;
 use crate::timelines::{Behind, Doing, Timelines, before, during, is_wake_up};
 use crate::waits::{StackIndex, is_disk_call};
 use crate::windows::Windows;
@@ -291,9 +292,10 @@ impl<'t> LockWaits<'t> {
 
     /// Whether all threads that ever wait here often do so at once: then none of them has what the others wait for.
     ///
-    /// What is seen in /proc has no wake-ups.
+    /// What is seen in /proc has no wake-ups. Threads are looked at one after the other, so that two which take turns with a
+    /// lock may both be seen to wait.
     fn waits_of_all(&self, waiters: usize) -> bool {
-        const OFTEN: f64 = 0.1;
+        const OFTEN: f64 = 0.3;
         let begun = self.waits.iter().map(|wait| (wait.from, 1_i64));
         let ended = self.waits.iter().map(|wait| (wait.to, -1_i64));
         let mut changes: Vec<(u64, i64)> = begun.chain(ended).collect();
@@ -305,6 +307,16 @@ impl<'t> LockWaits<'t> {
             (waiting, since) = (waiting + change, at);
         }
         all_ns as f64 > OFTEN * any_ns as f64
+    }
+
+    /// The stacks of waits that tell who waits: of the interpreter's own functions none does, where others have the program's.
+    fn telling(&self, trace: &Trace) -> impl Iterator<Item = (&LockWait<'t>, &'t TracedStack)> {
+        let has_python = |stack: &TracedStack| {
+            user_frames(trace, stack).iter().any(|function| is_python(function))
+        };
+        let stacks = || self.waits.iter().filter_map(|wait| Some((wait, wait.stack?)));
+        let is_of_python = stacks().any(|(_, stack)| has_python(stack));
+        stacks().filter(move |(_, stack)| !is_of_python || has_python(stack))
     }
 
     fn waits_for_work(&self, trace: &Trace) -> bool {
@@ -328,12 +340,9 @@ impl<'t> LockWaits<'t> {
             (_, Some(variable)) => return variable.clone(),
             _ => {}
         }
-        let places = self.waits.iter().filter_map(|wait| {
-            let stack = wait.stack?;
-            match kind {
-                WaitKind::Kernel => kernel_place(&kernel_frames(trace, stack)),
-                _ => place(&user_frames(trace, stack)).map(|place| place.function),
-            }
+        let places = self.telling(trace).filter_map(|(_, stack)| match kind {
+            WaitKind::Kernel => kernel_place(&kernel_frames(trace, stack)),
+            _ => place(&user_frames(trace, stack)).map(|place| place.function),
         });
         let of_database = || {
             let stacks = self.waits.iter().filter_map(|wait| wait.stack);
@@ -361,9 +370,9 @@ impl<'t> LockWaits<'t> {
 
     fn observed(&self, seen: &Seen<'_, 't>, kind: WaitKind) -> ObservedLock {
         let pieces = self.pieces(seen, kind);
-        let waited = Weighed::new(self.waits.iter().filter_map(|wait| {
-            let frames = user_frames(seen.trace, wait.stack?);
-            Some((self.place_of(seen.trace, wait.stack?, &frames)?, wait.awake - wait.from))
+        let waited = Weighed::new(self.telling(seen.trace).filter_map(|(wait, stack)| {
+            let frames = user_frames(seen.trace, stack);
+            Some((self.place_of(seen.trace, stack, &frames)?, wait.awake - wait.from))
         }));
         let given_back = Weighed::new(pieces.iter().filter_map(|piece| {
             let stack = seen.stacks.of_wake_up(piece.holder?, piece.to)?;
