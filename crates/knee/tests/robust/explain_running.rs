@@ -150,13 +150,14 @@ fn python_server(home: &Home) -> Option<Running> {
 }
 
 /// The lock of the server in Python, which is named by the function that waits for it.
-fn lock_of_python(answer: &Value) -> &Value {
+fn lock_of_python(answer: &Value) -> Option<&Value> {
     let causes = answer["causes"].as_array().unwrap();
     let locks: Vec<&Value> = causes.iter().filter(|cause| cause["cause"] == "lock").collect();
-    let [lock] = locks[..] else { panic!("{causes:#?}") };
+    let lock = *locks.first()?;
+    assert_eq!(locks.len(), 1, "{causes:#?}");
     assert_eq!(lock["name"], "mutex waited for in Cache.get (shop.py)", "{lock:#}");
     assert_eq!(lock["waited_in"][0], "Cache.get (shop.py)", "{lock:#}");
-    lock
+    Some(lock)
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn a_lock_of_python_is_named_by_the_functions_of_the_program() {
     if answer["missing"].as_object().is_some_and(|all| all.keys().any(|k| k.contains("Python"))) {
         return skip("functions of Python", "this Python is of another version");
     }
-    let lock = lock_of_python(&answer);
+    let lock = lock_of_python(&answer).unwrap_or_else(|| panic!("{answer:#}"));
     assert_eq!(lock["held_in"][0], "Cache.evict (shop.py)", "{lock:#}");
     assert_eq!(lock["holder"][0]["reason"], "sleeping", "{lock:#}");
 }
@@ -177,13 +178,20 @@ fn a_lock_of_python_is_named_without_bpf() {
     let home = Home::new();
     let Some(server) = python_server(&home) else { return };
     let words = format!("explain --pid {} --seconds 2 --without-bpf --json", server.0.id());
-    let ended = home.run(&words);
-    if ended.stderr.contains("ptrace") {
-        return skip("functions of Python without BPF", &ended.stderr);
+    // On a busy host, one look may see too little of it.
+    const LOOKS: usize = 5;
+    for _ in 0..LOOKS {
+        let ended = home.run(&words);
+        if ended.stderr.contains("ptrace") {
+            return skip("functions of Python without BPF", &ended.stderr);
+        }
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        let answer: Value = serde_json::from_str(&home.said("stdout")).unwrap();
+        if lock_of_python(&answer).is_some() {
+            return;
+        }
     }
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    let answer: Value = serde_json::from_str(&home.said("stdout")).unwrap();
-    lock_of_python(&answer);
+    panic!("no look of {LOOKS} found the lock");
 }
 
 #[test]
