@@ -101,7 +101,7 @@ const IN_FRESH_ROOT: &str = r#"
 set -eu
 mount -t tmpfs none "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root" || exit 77
 mkdir -p "$1/root/mnt"
 mount --bind "$2" "$1/root/mnt"
 mount -t proc proc "$1/root/proc"
@@ -111,8 +111,9 @@ chroot "$1/root" sh -euc "$3"
 (cd "$1/upper" && find . -type f | sort)
 "#;
 
-/// Installs by a script in a root of its own, uses knee, removes it, and says which files are left there.
-fn left_after(home: &Home, dist: &Path, install: &str, remove: &str) -> Vec<String> {
+/// Installs by a script in a root of its own, uses knee, removes it, and says which files are left there; nothing where this
+/// host mounts no overlay over its root.
+fn left_after(home: &Home, dist: &Path, install: &str, remove: &str) -> Option<Vec<String>> {
     let folder = home.path("fresh");
     fs::create_dir_all(&folder).unwrap();
     let inside = format!(
@@ -132,8 +133,12 @@ fn left_after(home: &Home, dist: &Path, install: &str, remove: &str) -> Vec<Stri
     let ended = isolated.arg(&folder).arg(dist).arg(inside).output().unwrap();
     let (out, said) =
         (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    if ended.status.code() == Some(77) {
+        skip("packages", said.trim());
+        return None;
+    }
     assert!(ended.status.success(), "{install}: {said}{out}");
-    out.lines().map(str::to_string).collect()
+    Some(out.lines().map(str::to_string).collect())
 }
 
 #[test]
@@ -162,7 +167,7 @@ fn packages_install_and_leave_nothing() {
     let has = |ending: &str| names.iter().any(|name| name.ends_with(ending));
     assert!(has("linux.tar.xz") && has(".oci.tar") && has("SHA256SUMS"), "{names:?}");
     let check = |install: &str, remove: &str, allowed: &[&str]| {
-        let left = left_after(&home, &dist, install, remove);
+        let Some(left) = left_after(&home, &dist, install, remove) else { return };
         let left: Vec<&String> = left
             .iter()
             .filter(|path| !allowed.iter().any(|known| path.starts_with(known)))
