@@ -310,25 +310,31 @@ fn separate_records_get_no_verdict_until_they_are_measured_in_turn() {
         let ended = home.run(&run);
         assert!(ended.status.success(), "{}", ended.stderr);
     }
-    let verdicts = |what: &str| {
+    let contrasts = |what: &str| {
         let text = home.run(&format!("compare --json {what}")).stdout;
         let comparison: serde_json::Value = serde_json::from_str(&text).expect("a comparison");
         let cells = comparison["cells"].as_array().expect("cells").iter();
         let metrics = cells.flat_map(|cell| cell["metrics"].as_array().expect("metrics"));
-        let verdict = |metric: &serde_json::Value| metric["contrasts"][0]["verdict"]["is"].clone();
-        metrics.map(verdict).collect::<Vec<_>>()
+        metrics.map(|metric| metric["contrasts"][0].clone()).collect::<Vec<_>>()
     };
+    let is = |contrast: &serde_json::Value| contrast["verdict"]["is"].as_str().unwrap().to_string();
+    let known = |is: &str| ["not_interleaved", "unjudged"].contains(&is);
     // The second is slower, and still: who knows what the host did meanwhile?
-    let known = ["not_interleaved", "unjudged"];
-    let separate = verdicts("old new --force");
-    assert!(separate.iter().all(|is| known.contains(&is.as_str().unwrap())), "{separate:?}");
+    for contrast in contrasts("old new --force") {
+        // A busy host may slow one record, all of it, by more than any host is said to drift.
+        let drifted = contrast["interval"].as_array().is_some_and(|ends| {
+            let [low, high] = [0, 1].map(|end| ends[end].as_f64().unwrap());
+            high < -0.5 || low > 1.0
+        });
+        assert!(known(&is(&contrast)) || drifted, "{contrast}");
+    }
     // No host drifts by a factor of ten.
-    let distant = verdicts("old far --force");
+    let distant = is(&contrasts("old far --force")[0]);
     // Of a busy host, too few blocks may be left.
-    assert!(distant[0] == "worse" || distant[0] == "unjudged", "{distant:?}");
+    assert!(distant == "worse" || distant == "unjudged", "{distant}");
     let ended = home.run("run new --against old --blocks 10");
     assert!(ended.status.success(), "{}", ended.stderr);
-    let in_turn = verdicts("last");
+    let in_turn: Vec<String> = contrasts("last").iter().map(is).collect();
     // What the verdict is then depends on how busy this host is.
     let judged = !in_turn.iter().any(|is| is == "not_interleaved");
     assert!(!in_turn.is_empty() && judged, "{in_turn:?}");
