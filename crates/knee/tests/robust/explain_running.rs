@@ -378,6 +378,66 @@ fn locks_of_java_are_named_by_the_methods_that_take_them() {
     assert_eq!(idle.filter(|name| name.contains("idle")).count(), 0, "{causes:#?}");
 }
 
+/// Goroutines that take turns with a mutex of a package, with which they sleep.
+const GO_SERVER: &str = r#"
+package main
+
+import (
+	"sync"
+	"time"
+)
+
+var journalLock sync.Mutex
+
+//go:noinline
+func appendEntry() {
+	journalLock.Lock()
+	time.Sleep(time.Millisecond)
+	journalLock.Unlock()
+}
+
+func main() {
+	for number := 0; number < 8; number++ {
+		go func() {
+			for {
+				appendEntry()
+			}
+		}()
+	}
+	select {}
+}
+"#;
+
+#[test]
+fn a_program_of_go_that_starts_after_the_look_has_named_locks() {
+    let home = Home::new();
+    let (source, program) = (home.path("late.go"), home.path("late"));
+    fs::write(&source, GO_SERVER).unwrap();
+    let mut compiler = Command::new("go");
+    compiler.args(["build", "-o"]).arg(&program).arg(&source).env("GO111MODULE", "off");
+    compiler.env("GOCACHE", home.path("go-cache"));
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        return skip("locks of Go in a program that starts late", "there is no compiler of Go");
+    }
+    // The shell waits for it, and ends it when its own standard input ends.
+    let script = format!("sleep 1; {} & read line; kill $!", program.display());
+    let mut shell = Command::new("sh");
+    let child = shell.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+    let shell = Running(child);
+    let Some(answer) = looked_at_for(&home, &format!("--pid {}", shell.0.id()), 6) else { return };
+    end_late(shell);
+    let locks = answer["locks"].as_array().unwrap();
+    let lock = locks.iter().find(|lock| lock["waited_in"][0]["function"] == "main.appendEntry");
+    let lock = lock.unwrap_or_else(|| panic!("{answer:#}"));
+    assert!(lock["name"].as_str().unwrap().starts_with("main.journalLock"), "{lock:#}");
+}
+
+/// Ends the shell, which ends its program before.
+fn end_late(mut shell: Running) {
+    drop(shell.0.stdin.take());
+    shell.0.wait().unwrap();
+}
+
 /// Four threads that take turns with a lock, for as long as the file says in which the program was started; and count.
 const CHANGING_SERVER: &str = r#"
 #include <pthread.h>

@@ -20,7 +20,7 @@ use libbpf_rs::{Iter, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, Ring
 use perf_data::Symbols;
 use records::live::{CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedTask};
 
-use self::attached::{Attached, GoProgram};
+use self::attached::Attached;
 use self::earlier_waits::read_words;
 use self::names::name_stacks;
 use super::Followed;
@@ -146,14 +146,13 @@ impl LiveWatch {
             .open_memory(PROGRAMS)
             .map_err(|e| with_log("opening knee's BPF programs", &e))?;
         configure(&mut open)?;
-        let go = GoProgram::of_all(processes);
-        attached::load_go_if(&mut open, !go.is_empty());
+        attached::load_go(&mut open);
         let object = open.load().map_err(|e| {
             let why = with_log("loading knee's BPF programs", &e);
             format!("{why}: this needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.11 or newer with BTF")
         })?;
         let mut followed = Followed::default();
-        let attached = Attached::begin(&object, go, hertz, &mut followed.missing)?;
+        let attached = Attached::begin(&object, hertz, &mut followed.missing)?;
         let arrived = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&object, arrived.clone())?;
         let symbols = Symbols::from_kernel();
@@ -208,6 +207,9 @@ impl LiveWatch {
             && let Err(why) = self.mark_wanted()
         {
             self.followed.missing.insert("threads that ran already".to_string(), why);
+        }
+        if let Err(why) = self.attached.add_go(&self.object, processes, self.is_paused) {
+            self.followed.missing.insert("locks of goroutines".to_string(), why);
         }
         for process in new {
             self.wanted.insert(process);

@@ -1,8 +1,9 @@
 //! The BPF programs of a look where the kernel runs them: some as long as the look lasts, those of switches not in its pauses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::IntoRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use libbpf_rs::{Link, Object, OpenObject};
@@ -28,6 +29,8 @@ pub struct Attached {
     pub always: Vec<Link>,
     switches: Vec<Link>,
     go: Vec<GoProgram>,
+    /// Device and number of the files that were looked at for Go's runtime.
+    seen: BTreeSet<(u64, u64)>,
 }
 
 impl Attached {
@@ -37,7 +40,6 @@ impl Attached {
     /// The kernel refuses one without which there is nothing to see.
     pub fn begin(
         object: &Object,
-        go: Vec<GoProgram>,
         hertz: u32,
         missing: &mut BTreeMap<String, String>,
     ) -> Result<Attached, String> {
@@ -52,12 +54,8 @@ impl Attached {
         if let Err(why) = sample(object, hertz, &mut always) {
             missing.insert("samples".to_string(), why);
         }
-        let mut attached = Attached { always, switches: Vec::new(), go };
-        if let Err(why) = attached.attach_go(object) {
-            attached.go.clear();
-            attached.switches.clear();
-            missing.insert("locks of goroutines".to_string(), why);
-        }
+        let mut attached =
+            Attached { always, switches: Vec::new(), go: Vec::new(), seen: BTreeSet::new() };
         attached.attach_switches(object)?;
         Ok(attached)
     }
@@ -72,8 +70,34 @@ impl Attached {
     /// # Errors
     /// The kernel refuses it now; then nothing of it is attached.
     pub fn resume(&mut self, object: &Object) -> Result<(), String> {
-        let attached = self.attach_go(object).and_then(|()| self.attach_switches(object));
+        let all_go = (0..self.go.len()).try_for_each(|which| self.attach_go(object, which));
+        let attached = all_go.and_then(|()| self.attach_switches(object));
         attached.inspect_err(|_| self.switches.clear())
+    }
+
+    /// Watches the programs of these processes that are of Go: at once, or after the pause.
+    ///
+    /// # Errors
+    /// The kernel refuses one; it is not tried again.
+    pub fn add_go(
+        &mut self,
+        object: &Object,
+        processes: &[u32],
+        is_paused: bool,
+    ) -> Result<(), String> {
+        for process in processes {
+            let Ok(file) = fs::metadata(format!("/proc/{process}/exe")) else { continue };
+            if !self.seen.insert((file.dev(), file.ino())) {
+                continue;
+            }
+            let Some(go) = GoProgram::of(*process) else { continue };
+            self.go.push(go);
+            if !is_paused && let Err(why) = self.attach_go(object, self.go.len() - 1) {
+                self.go.pop();
+                return Err(why);
+            }
+        }
+        Ok(())
     }
 
     fn attach_switches(&mut self, object: &Object) -> Result<(), String> {
@@ -83,19 +107,17 @@ impl Attached {
         Ok(())
     }
 
-    /// Watches the programs of Go, each once.
-    fn attach_go(&mut self, object: &Object) -> Result<(), String> {
+    /// Watches one of the programs of Go, in whatever process it runs.
+    fn attach_go(&mut self, object: &Object, which: usize) -> Result<(), String> {
         const ANY_PROCESS: i32 = -1;
-        for (index, go) in self.go.iter().enumerate() {
-            if self.go[..index].contains(go) {
-                continue;
-            }
-            for (name, place) in GO.iter().zip(&go.places) {
-                let program = program(object, name)?;
-                let link = program.attach_uprobe(false, ANY_PROCESS, &go.path, *place as usize);
-                self.switches.push(link.map_err(|e| with_log("attaching to Go's runtime", &e))?);
-            }
-        }
+        let go = &self.go[which];
+        let attach = |(name, place): (&&str, &u64)| {
+            let program = program(object, name)?;
+            let link = program.attach_uprobe(false, ANY_PROCESS, &go.path, *place as usize);
+            link.map_err(|e| with_log("attaching to Go's runtime", &e))
+        };
+        let links: Result<Vec<Link>, String> = GO.iter().zip(&go.places).map(attach).collect();
+        self.switches.extend(links?);
         Ok(())
     }
 }
@@ -122,29 +144,23 @@ fn sample(object: &Object, hertz: u32, links: &mut Vec<Link>) -> Result<(), Stri
     Ok(())
 }
 
-/// Has the programs on Go's runtime loaded, or not.
-pub fn load_go_if(open: &mut OpenObject, is_wanted: bool) {
+/// Has the programs on Go's runtime loaded where they can read its registers.
+pub fn load_go(open: &mut OpenObject) {
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         if GO.contains(&name.as_str()) {
-            program.set_autoload(is_wanted);
+            program.set_autoload(cfg!(target_arch = "x86_64"));
         }
     }
 }
 
 /// A program of Go, with the places of the functions in which goroutines begin to wait and are made ready.
-#[derive(PartialEq, Eq)]
-pub struct GoProgram {
+struct GoProgram {
     path: PathBuf,
     places: Vec<u64>,
 }
 
 impl GoProgram {
-    /// Those of the processes that are of Go.
-    pub fn of_all(processes: &[u32]) -> Vec<GoProgram> {
-        processes.iter().filter_map(|process| GoProgram::of(*process)).collect()
-    }
-
     /// The program of a process, if it is one of Go. The probes read Go's registers of amd64 alone.
     fn of(process: u32) -> Option<GoProgram> {
         // runtime/sema.go: the only ways in and out of a queue.
