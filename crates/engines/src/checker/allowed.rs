@@ -51,6 +51,10 @@ impl World {
                 allowed.push(step);
             }
         }
+        let may_stay = matches!(kind, RequestKind::Await(_))
+            || self.state.tasks[task].spins_on.is_some()
+            || self.has_promises();
+        debug_assert!(may_stay || !allowed.is_empty(), "the newest write can always be read");
         allowed
     }
 

@@ -355,7 +355,11 @@ impl Executions {
         }
         let place = |id: usize| order.iter().position(|&one| usize::from(one) == id);
         let at = place(write);
-        set(read.from).any(|id| self.events[id].words & words != 0 && place(id) < at)
+        // Each word is read from the last of these writes that has it.
+        bits(words.into()).any(|bit| {
+            let sources = set(read.from).filter(|&id| self.events[id].words >> bit & 1 != 0);
+            sources.map(place).max().is_some_and(|source| source < at)
+        })
     }
 
     /// Writes behind what this event reads or writes, in coherence order.
