@@ -76,7 +76,11 @@ fn locks_hold_in_every_execution_that_the_language_allows() {
 #[test]
 fn locks_hold_in_every_execution_that_arm_and_the_kernel_allow() {
     let sizes = [(2, 1), (2, 2)];
-    check(Memory::Armv8, 3000, &sizes, &expect![[r#"
+    check(
+        Memory::Armv8,
+        3000,
+        &sizes,
+        &expect![[r#"
         states of 2x1 2x2
         array 35 154
         clh 12 64
@@ -97,8 +101,13 @@ fn locks_hold_in_every_execution_that_arm_and_the_kernel_allow() {
         test_and_set_delayed 9 95
         test_and_test_and_set 9 91
         ticket 12 48
-    "#]]);
-    check(Memory::Lkmm, 1500, &sizes, &expect![[r#"
+    "#]],
+    );
+    check(
+        Memory::Lkmm,
+        1500,
+        &sizes,
+        &expect![[r#"
         states of 2x1 2x2
         array 35 160
         clh 13 108
@@ -119,7 +128,8 @@ fn locks_hold_in_every_execution_that_arm_and_the_kernel_allow() {
         test_and_set_delayed 11 191
         test_and_test_and_set 9 123
         ticket 12 50
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
