@@ -51,7 +51,7 @@ fn table_of(name: &str, memory: Memory) -> String {
     format!("{name}, weakest sets: {sets}\n{lines}")
 }
 
-/// The end of a wait in `mcs` orders on Arm what it must: a store to the node whose address was read.
+/// On Arm, stores come after the wait before them even where it is relaxed: one order of `mcs` can be weaker.
 #[test]
 fn orders_are_judged_under_the_rules_of_arm_and_of_the_kernel() {
     let mut table = String::new();
