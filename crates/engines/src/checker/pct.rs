@@ -3,7 +3,8 @@
 //! enabled task of the highest priority takes the next step. At `depth - 1` random steps that
 //! task falls below all others. Each schedule finds a bug that needs `depth` ordering
 //! constraints, in n tasks of together k steps, with a probability of at least
-//! 1/(n·k^(depth-1)).
+//! 1/(n·k^(depth-1)). Every other schedule has as many random steps as there may be, for faults that are deeper than
+//! anybody thought.
 //!
 //! Strict priorities are unfair: a task of a high one that spins keeps those that it waits for from their steps for ever. So a
 //! task falls below all others once it has taken many steps in a row, or another one has waited for long; and a schedule that
@@ -35,7 +36,7 @@ const STEPS_MAX: usize = 100_000;
 /// Schedules that are told apart; further ones are not counted as distinct.
 const DISTINCT_MAX: usize = 10_000_000;
 
-/// Change points of a schedule.
+/// Change points of a schedule, and of every second one, whatever the depth.
 const CHANGES_MAX: usize = 7;
 
 /// The priority that tasks fall to: just above it at change points, below it when they spin.
@@ -65,7 +66,7 @@ pub struct Coverage {
     pub players: u64,
     /// Steps of the longest schedule, up to where a task spins, if one does.
     pub longest: u64,
-    /// Schedules since that length was known: only their change points lie anywhere in it.
+    /// Schedules of the depth since that length was known: only their change points lie anywhere in it.
     pub guaranteed: u64,
 }
 
@@ -114,8 +115,8 @@ struct Sampler<'s, 'a> {
     random: u64,
     /// The longest schedule so far: change points lie within it.
     longest: usize,
-    /// Schedules when it became the longest.
-    longest_since: u64,
+    /// Schedules of the depth since it became the longest.
+    guaranteed: u64,
     /// Hashes of schedules.
     distinct: HashSet<u64>,
     /// How often each player could have taken a turn since its last one.
@@ -139,7 +140,7 @@ impl<'s, 'a> Sampler<'s, 'a> {
         let memory = copy_region(harness.setup.region);
         let random = seed.wrapping_mul(2).wrapping_add(1);
         let (turns, schedule) = (Vec::new(), Vec::new());
-        let (longest, longest_since, schedules, steps) = (1, 0, 0, 0);
+        let (longest, guaranteed, schedules, steps) = (1, 0, 0, 0);
         Sampler {
             harness,
             start,
@@ -148,7 +149,7 @@ impl<'s, 'a> Sampler<'s, 'a> {
             depth,
             random,
             longest,
-            longest_since,
+            guaranteed,
             distinct: HashSet::new(),
             passed_over: [0; 2 * TASKS_MAX],
             turns,
@@ -166,12 +167,17 @@ impl<'s, 'a> Sampler<'s, 'a> {
             depth: self.depth() as u32,
             players: if has_buffers { 2 * tasks } else { tasks },
             longest: self.longest as u64,
-            guaranteed: self.schedules - self.longest_since,
+            guaranteed: self.guaranteed,
         }
     }
 
     fn depth(&self) -> usize {
         self.depth.clamp(1, CHANGES_MAX + 1)
+    }
+
+    /// The depth of the schedule that is tried.
+    fn depth_now(&self) -> usize {
+        if self.schedules.is_multiple_of(2) { CHANGES_MAX + 1 } else { self.depth() }
     }
 
     /// Tries one schedule from the start to its end.
@@ -181,6 +187,7 @@ impl<'s, 'a> Sampler<'s, 'a> {
         }
         self.restore_start();
         self.schedules += 1;
+        self.guaranteed += u64::from(self.depth_now() == self.depth());
         self.schedule.clear();
         self.passed_over.fill(0);
         let mut priorities = Priorities::new(self);
@@ -217,7 +224,7 @@ impl<'s, 'a> Sampler<'s, 'a> {
     /// Notes a schedule that has ended, of this many steps.
     fn note_length(&mut self, steps: usize) {
         if steps > self.longest {
-            (self.longest, self.longest_since) = (steps, self.schedules);
+            (self.longest, self.guaranteed) = (steps, 0);
         }
         if self.distinct.len() < DISTINCT_MAX {
             let turn = |&(task, alternative): &Turn| u64::from(task) << 8 | u64::from(alternative);
@@ -284,7 +291,7 @@ impl Priorities {
     fn new(sampler: &mut Sampler) -> Priorities {
         let of = std::array::from_fn(|_| 2 * LOWEST + (sampler.next() >> 8));
         let mut changes = [0; CHANGES_MAX];
-        for change in &mut changes[..sampler.depth() - 1] {
+        for change in &mut changes[..sampler.depth_now() - 1] {
             *change = sampler.below(sampler.longest) + 1;
         }
         let (last, in_a_row, lowest) = (usize::MAX, 0, LOWEST);

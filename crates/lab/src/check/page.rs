@@ -115,7 +115,10 @@ fn covered(checked: &CheckResult, has_others: bool) -> Option<String> {
         ),
     };
     let deeper = match depth {
-        ..=5 => format!("; --depth {} looks for deeper ones", depth + 3),
+        ..=5 => format!(
+            "; every second one is of depth 8, and --depth {} makes the others deeper",
+            depth + 3
+        ),
         _ => String::new(),
     };
     Some(format!(
