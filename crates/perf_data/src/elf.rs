@@ -234,6 +234,15 @@ pub fn with<T>(path: &Path, question: &Question, ask: impl Fn(&Elf) -> Result<T>
     ask(&elf)
 }
 
+/// The address of a file offset.
+pub fn address_of(elf: &Elf, offset: u64) -> Option<u64> {
+    elf.segments().find_map(|segment| {
+        let (start, length) = segment.file_range();
+        let distance = offset.checked_sub(start).filter(|distance| *distance < length)?;
+        segment.address().checked_add(distance)
+    })
+}
+
 /// The addresses of file offsets, by the segments that contain them.
 fn addresses(elf: &Elf, offsets: &[u64]) -> Vec<u64> {
     const SEGMENTS_MAX: usize = 4096;

@@ -14,6 +14,7 @@ mod container;
 mod elf;
 mod events;
 mod gather;
+mod imports;
 mod kallsyms;
 mod kernel_symbols;
 mod kernel_types;
@@ -37,6 +38,7 @@ use records::recording::Recording;
 
 pub use crate::container::recognise;
 pub use elf::{ProbeSite, exported_variables, function_places, probe_sites};
+pub use imports::called;
 pub use kernel_symbols::Symbols;
 pub use kernel_types::{KernelTypes, Member, Structure, is_called_like};
 pub use program_types::{ProgramMember, ProgramTypes};

@@ -51,8 +51,13 @@ impl Drop for Running {
 
 /// A server whose threads take turns with `journal_lock` in `append`.
 pub fn server(home: &Home) -> Running {
+    compiled(home, SERVER)
+}
+
+/// Runs a program in C.
+fn compiled(home: &Home, code: &str) -> Running {
     let (source, program) = (home.path("server.c"), home.path("server"));
-    fs::write(&source, SERVER).unwrap();
+    fs::write(&source, code).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source);
     assert!(compiler.status().unwrap().success());
@@ -90,6 +95,47 @@ fn the_lock_of_a_running_program_is_named_with_what_its_holder_does() {
     assert!(reasons.iter().any(|holder| holder["reason"] == "sleeping"), "{cause:#}");
     let status = fs::read_to_string(format!("/proc/{}/status", server.0.id())).unwrap();
     assert!(status.contains("TracerPid:\t0"), "it is not traced");
+}
+
+/// Four threads that take turns with a semaphore, which `sem_wait` does by a jump: it is in no stack.
+const SEMAPHORE_SERVER: &str = r#"
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+static sem_t slot;
+__attribute__((noinline)) void use_slot(void)
+{
+	sem_wait(&slot);
+	usleep(500);
+	sem_post(&slot);
+}
+static void *serve(void *unused)
+{
+	for (;;)
+		use_slot();
+	return unused;
+}
+int main(void)
+{
+	pthread_t thread;
+	sem_init(&slot, 0, 1);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&thread, 0, serve, 0);
+	return pause();
+}
+"#;
+
+#[test]
+fn a_semaphore_that_is_handed_on_is_a_lock() {
+    let home = Home::new();
+    let server = compiled(&home, SEMAPHORE_SERVER);
+    let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
+    let locks = answer["locks"].as_array().unwrap();
+    let lock = locks.iter().find(|lock| lock["kind"] == "semaphore");
+    let lock = lock.unwrap_or_else(|| panic!("no semaphore: {answer:#}"));
+    assert_eq!(lock["name"], "slot");
+    assert_eq!(lock["waited_in"][0]["function"], "use_slot");
+    assert_eq!(lock["held_in"][0]["function"], "use_slot");
 }
 
 /// Threads that take turns with a lock in two functions, and a pool without work.

@@ -175,6 +175,23 @@ impl Programs {
         index as u32
     }
 
+    /// The functions of other libraries that calls go to, which end at these locations.
+    pub fn called(&self, calls: &BTreeSet<CodeLocation>) -> HashMap<CodeLocation, String> {
+        let mut called = HashMap::new();
+        for (index, path) in self.files.iter().enumerate().filter(|(_, p)| p.starts_with('/')) {
+            let in_file: Vec<CodeLocation> =
+                calls.iter().filter(|(file, _)| *file as usize == index).copied().collect();
+            if in_file.is_empty() {
+                continue;
+            }
+            let places: Vec<u64> = in_file.iter().map(|(_, offset)| *offset).collect();
+            let names = perf_data::called(Path::new(path), &places).unwrap_or_default();
+            let named = in_file.into_iter().zip(names);
+            called.extend(named.filter_map(|(call, name)| Some((call, name?))));
+        }
+        called
+    }
+
     /// The function at each location, and the name of its file.
     pub fn functions(
         &self,

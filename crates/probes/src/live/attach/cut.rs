@@ -104,8 +104,8 @@ impl LiveWatch {
     /// A trace with the names of functions and variables.
     pub(super) fn named(&mut self, mut trace: Trace, walked: &[WalkedStack]) -> Followed {
         trace.variables = variables(&mut self.stacks, &self.addresses);
-        let locations = walked.iter().flat_map(|stack| stack.user.iter().copied()).collect();
-        let names = self.names.of(&self.stacks.programs, &locations);
+        let stacks = walked.iter().map(|stack| &stack.user[..]);
+        let names = self.names.of(&self.stacks.programs, stacks);
         name_stacks(&mut trace, walked, self.symbols.as_ref(), &names, &self.pythons.functions);
         self.followed.missing.append(&mut self.stacks.missing);
         self.followed.missing.append(&mut self.pythons.missing);

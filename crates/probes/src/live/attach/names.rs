@@ -6,15 +6,15 @@ use perf_data::Symbols;
 use records::live::{Trace, TracedFunction, TracedStack};
 
 use super::WalkedStack;
-use crate::ledger::programs::CodeLocation;
 use crate::live::cpython::joined;
+use crate::live::function_names::NamedStacks;
 
 /// Names the frames of stacks, each function once.
 pub fn name_stacks(
     trace: &mut Trace,
     walked: &[WalkedStack],
     symbols: Option<&Symbols>,
-    names: &HashMap<CodeLocation, (String, String)>,
+    names: &NamedStacks,
     python: &[TracedFunction],
 ) {
     let mut known: HashMap<TracedFunction, u32> = HashMap::new();
@@ -34,11 +34,8 @@ pub fn name_stacks(
             })
             .collect();
         let kernel = frames.len() as u32;
-        let of_program = stack.user.iter().filter_map(|at| names.get(at)).map(|(name, object)| {
-            let is_named = !name.starts_with(&format!("{object}+0x"));
-            TracedFunction { name: name.clone(), object: object.clone(), is_named }
-        });
-        let of_program = joined(of_program.collect(), stack.is_whole, &stack.python, python);
+        let of_program = names.of(&stack.user);
+        let of_program = joined(of_program, stack.is_whole, &stack.python, python);
         frames.extend(of_program.into_iter().map(&mut index));
         trace.stacks.push(TracedStack {
             at_ns: stack.at_ns,

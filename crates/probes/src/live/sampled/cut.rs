@@ -31,8 +31,8 @@ impl ProcWatch {
     pub(super) fn named(&mut self) -> SampledResult {
         let mut samples = self.take_samples();
         samples.trace.variables = variables(&mut self.stacks, &self.addresses);
-        let locations = self.walked.iter().flat_map(|stack| stack.frames.iter().copied()).collect();
-        let names = self.names.of(&self.stacks.programs, &locations);
+        let stacks = self.walked.iter().map(|stack| &stack.frames[..]);
+        let names = self.names.of(&self.stacks.programs, stacks);
         name_stacks(&mut samples.trace, &self.walked, &names, &self.pythons.functions);
         self.result.missing.append(&mut self.stacks.missing);
         self.result.missing.append(&mut self.pythons.missing);

@@ -5,30 +5,25 @@ use std::collections::HashMap;
 use records::live::{StackTaken, Trace, TracedFunction, TracedStack};
 
 use super::WalkedStack;
-use crate::ledger::programs::CodeLocation;
 use crate::live::cpython::joined;
+use crate::live::function_names::NamedStacks;
 
 pub fn name_stacks(
     trace: &mut Trace,
     walked: &[WalkedStack],
-    names: &HashMap<CodeLocation, (String, String)>,
+    names: &NamedStacks,
     python: &[TracedFunction],
 ) {
     let mut known: HashMap<TracedFunction, u32> = HashMap::new();
     for stack in walked {
-        let named = stack.frames.iter().filter_map(|at| names.get(at));
         let kernel = (!stack.kernel.is_empty()).then(|| TracedFunction {
             name: stack.kernel.clone(),
             object: String::new(),
             is_named: true,
         });
         let kernel_frames = u32::from(kernel.is_some());
-        let functions = named.map(|(name, object)| TracedFunction {
-            name: name.clone(),
-            object: object.clone(),
-            is_named: !name.starts_with(&format!("{object}+0x")),
-        });
-        let functions = joined(functions.collect(), stack.is_whole, &stack.python, python);
+        let functions = names.of(&stack.frames);
+        let functions = joined(functions, stack.is_whole, &stack.python, python);
         let frames = kernel.into_iter().chain(functions).map(|function| {
             let next = known.len() as u32;
             *known.entry(function.clone()).or_insert_with(|| {
