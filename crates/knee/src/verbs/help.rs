@@ -1,9 +1,11 @@
 //! `knee help`: the guides, which are in the binary, and the help of verbs.
 
+use std::io::Read;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Command;
+use flate2::read::GzDecoder;
 use host::{pager, unknown};
 use text::prose::wrapped;
 
@@ -12,7 +14,7 @@ use crate::guides;
 /// Which help.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// `guides` for a list of all, the name of a guide, or a verb [default: the overview]
+    /// `guides` for a list of all, `licenses`, the name of a guide, or a verb [default: the overview]
     topic: Vec<String>,
     /// Find the sections of the guides that are about these words
     #[arg(long, value_name = "WORDS", conflicts_with = "topic")]
@@ -26,10 +28,19 @@ pub fn run(arguments: &Arguments, mut knee: Command, width: usize) -> Result<Exi
         (Some(words), _) => found(words, width)?,
         (None, "") => knee.render_help().to_string(),
         (None, "guides") => list(width),
+        (None, "licenses") => licenses()?,
         (None, topic) => about(topic, &arguments.topic, &mut knee)?,
     };
     pager::page(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The licences of all that is linked, with their texts; the build made them.
+fn licenses() -> Result<String> {
+    const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/licenses.txt.gz"));
+    let mut text = String::new();
+    GzDecoder::new(TEXT).read_to_string(&mut text).context("unpacking the licences")?;
+    Ok(text)
 }
 
 /// A guide, or the help of a verb that has none.
