@@ -34,6 +34,7 @@ mod job_control;
 mod kernel_line;
 mod kernels;
 mod kills;
+mod manual;
 mod outputs;
 mod own_loads;
 mod plans;
