@@ -12,6 +12,7 @@ mod bisect_faults;
 mod check;
 mod client_on;
 mod commands;
+mod compatibility;
 mod daemons;
 mod defaults;
 mod downloaded;
