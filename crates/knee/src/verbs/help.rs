@@ -1,5 +1,7 @@
 //! `knee help`: the guides, which are in the binary, and the help of verbs.
 
+mod tour;
+
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -19,10 +21,16 @@ pub struct Arguments {
     /// Find the sections of the guides that are about these words
     #[arg(long, value_name = "WORDS", conflicts_with = "topic")]
     search: Option<String>,
+    /// Show six commands, run each on request, and explain what it prints
+    #[arg(long, conflicts_with_all = ["topic", "search"])]
+    tour: bool,
 }
 
 /// Prints it. `knee` is the whole command line.
 pub fn run(arguments: &Arguments, mut knee: Command, width: usize) -> Result<ExitCode> {
+    if arguments.tour {
+        return tour::run(width);
+    }
     let topic = arguments.topic.join(" ");
     let text = match (&arguments.search, topic.as_str()) {
         (Some(words), _) => found(words, width)?,

@@ -75,7 +75,7 @@ fn each_document_begins_with_a_command() {
 }
 
 /// Words of all documents below docs/: what has a letter or a digit between two blanks. Say a thing once.
-const MOST_WORDS: usize = 49_300;
+const MOST_WORDS: usize = 46_800;
 
 #[test]
 fn all_documents_together_can_be_read() {

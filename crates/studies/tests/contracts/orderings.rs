@@ -42,7 +42,7 @@ fn line(one: &JudgedOrder) -> String {
     format!("    {line}: {}\n", one.line)
 }
 
-/// The locks whose orders are judged quickly; docs/lab/memory-models.md has those of all.
+/// The locks whose orders are judged quickly; `knee check all --orderings` judges all.
 #[test]
 fn of_each_order_it_is_known_whether_it_is_needed() {
     let slow = [
