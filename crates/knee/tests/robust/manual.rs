@@ -54,6 +54,26 @@ fn every_page_has_all_sections() {
 }
 
 #[test]
+fn statuses_that_scripts_act_on_are_in_their_pages() {
+    let pages = pages(&Home::new());
+    let check = |name: &str, expected: &[&str]| {
+        let (_, page) = pages.iter().find(|(known, _)| known == name).unwrap();
+        let bold = section(page, "EXIT STATUS").into_iter().filter(|line| line.starts_with("\\fB"));
+        let bold: Vec<&str> =
+            bold.map(|line| line.trim_start_matches("\\fB").trim_end_matches("\\fR")).collect();
+        assert_eq!(bold, expected, "{name}");
+    };
+    check("knee", &["0", "1", "2", "3", "130"]);
+    check("knee-run", &["0", "1", "2", "3", "130"]);
+    check("knee-bisect", &["0", "1", "2", "3", "130"]);
+    check("knee-gate", &["0", "2", "3", "130"]);
+    check("knee-conflicts", &["0", "2", "3", "130"]);
+    check("knee-watch-check", &["0", "2", "3"]);
+    check("knee-kernel-build", &["0", "1", "2", "130"]);
+    check("knee-list", &["0", "2", "130"]);
+}
+
+#[test]
 fn pages_point_at_pages_and_guides_that_exist() {
     let home = Home::new();
     let pages = pages(&home);
