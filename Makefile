@@ -6,7 +6,7 @@ KNEE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release/knee
 
 PREFIX ?= /usr/local
 
-.PHONY: help setup build run test check bench fuzz examples install uninstall release clean
+.PHONY: help setup build run test check bench fuzz examples install uninstall release site clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -52,6 +52,9 @@ $(KNEE):
 
 release: setup ## packages of knee in dist/: tar, Debian, RPM and image, with checksums
 	@sh .ci/release
+
+site: ## the documents as a site with search, in target/site; needs no network once mdBook is there
+	@.ci/site
 
 clean: ## remove what was built
 	cargo clean

@@ -1,6 +1,7 @@
 //! What help pages show: the overview of all verbs in groups, and examples below each verb.
 
 mod examples;
+pub mod manual;
 
 use std::ffi::OsString;
 
@@ -20,9 +21,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Keep results", &["list", "show", "report", "serve", "record"]),
 ];
 
-const GUIDES: &str = "Guides: `knee help guides`, `knee help --search 'false sharing'`";
+const GUIDES: &str = "Guides: `knee help guides`, `knee help --search WORDS`; `knee --licenses`";
 
-const EXIT_STATUS: &str = "Exit status: 0 success; 1 some runs failed, or a check found a fault; 2 knee could not do \
+/// The exit statuses of all verbs.
+pub const EXIT_STATUS: &str = "Exit status: 0 success; 1 some runs failed, or a check found a fault; 2 knee could not do \
     it; 3 a verdict that --fail-if names, or a check could not check everything; 130 interrupted, finished runs are kept.";
 
 /// The command line with its help pages, for lines of `width` columns.
@@ -46,6 +48,11 @@ pub fn prepared(knee: Command, width: usize) -> Command {
         with_examples(below, &name)
     })
     .override_help(overview)
+}
+
+/// The examples of a verb by the words of its name; of knee itself, where there are none.
+pub fn examples_of(path: &str) -> &'static [&'static str] {
+    examples::EXAMPLES.iter().find(|(verb, _)| *verb == path).map_or(&[], |(_, lines)| lines)
 }
 
 /// A verb with its examples at the end of its help.

@@ -30,7 +30,13 @@ const PARTS: [&str; 7] = ["ledger", "tree", "diff", "folded", "firefox", "locks"
 
 /// The command line with new names for old ones. `knee` tells which options stand before a verb.
 pub fn with_new_names(mut line: Vec<OsString>, knee: &Command) -> Vec<OsString> {
-    let Some(at) = verb_at(&line, knee) else { return line };
+    let Some(at) = verb_at(&line, knee) else {
+        // What has no verb, as --version has none.
+        if line.len() == 2 && line[1] == "--licenses" {
+            line.splice(1.., ["help", "licenses"].map(OsString::from));
+        }
+        return line;
+    };
     let verb = line[at].to_string_lossy().into_owned();
     if verb == "explain" {
         name_parts(&mut line[at..]);

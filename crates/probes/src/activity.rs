@@ -69,7 +69,11 @@ pub fn activity(root: &Path, window: Duration) -> Activity {
         swap_used_bytes: swap_used_bytes(root),
         throttled: throttled(root),
         waiting_for_file_locks: waiting_for_file_locks(root),
-        namesakes: namesakes(root, &after.processes, own_id),
+        namesakes: namesakes(root, &after.processes, own_id)
+            .into_iter()
+            // The knee that started this one waits for it.
+            .filter(|one| one.process_id != std::os::unix::process::parent_id())
+            .collect(),
         ..between(&before, &after, own_id, window_s)
     }
 }

@@ -7,6 +7,7 @@ pub fn of(path: &str) -> Option<[&'static str; 2]> {
 
 /// Verbs, in the order of the overview, and their examples.
 pub const EXAMPLES: &[(&str, [&str; 2])] = &[
+    ("", ["knee run posix_lock_shared --cpus 1..all", "knee explain posix_lock_shared --grow"]),
     (
         "run",
         [
@@ -63,7 +64,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     (
         "compare",
-        ["knee compare base new --metric wall_s", "knee compare RECORD1 RECORD2 --layout curves"],
+        ["knee compare base new --metric wall_s", "knee compare before after --layout curves"],
     ),
     (
         "compare fragile",
@@ -161,13 +162,13 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
     (
         "record",
         [
-            "knee record note last 'before the patch' --label before",
+            "knee record note last 'before the patch' --label v1",
             "knee record prune --older-than 30d",
         ],
     ),
     (
         "record note",
-        ["knee record note last 'before the patch'", "knee record note last --label before"],
+        ["knee record note last 'before the patch'", "knee record note last --label v1"],
     ),
     ("record rm", ["knee record rm last", "knee record rm before after --yes"]),
     (

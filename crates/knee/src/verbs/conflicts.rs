@@ -32,7 +32,7 @@ use crate::flags::{BuildFlags, kernel};
 /// how often an operation, by member of the kernel's structures. Nothing is timed. The rate that no number of CPUs
 /// passes is computed from the transfer times of described hosts. See `knee help conflicts`.
 ///
-/// Exit status: 3 if a line is new and --fail-if new-conflict is given.
+/// Exit status: 0 success; 2 knee could not do it; 3 a line is new, with --fail-if new-conflict; 130 interrupted.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Workloads (`knee list workloads`), files in C (`knee new load`); with --user, a program and its arguments

@@ -1,9 +1,13 @@
 //! `knee help`: the guides, which are in the binary, and the help of verbs.
 
+mod tour;
+
+use std::io::Read;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Command;
+use flate2::read::GzDecoder;
 use host::{pager, unknown};
 use text::prose::wrapped;
 
@@ -12,24 +16,39 @@ use crate::guides;
 /// Which help.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// `guides` for a list of all, the name of a guide, or a verb [default: the overview]
+    /// `guides` for a list of all, `licenses`, the name of a guide, or a verb [default: the overview]
     topic: Vec<String>,
     /// Find the sections of the guides that are about these words
     #[arg(long, value_name = "WORDS", conflicts_with = "topic")]
     search: Option<String>,
+    /// Show six commands, run each on request, and explain what it prints
+    #[arg(long, conflicts_with_all = ["topic", "search"])]
+    tour: bool,
 }
 
 /// Prints it. `knee` is the whole command line.
 pub fn run(arguments: &Arguments, mut knee: Command, width: usize) -> Result<ExitCode> {
+    if arguments.tour {
+        return tour::run(width);
+    }
     let topic = arguments.topic.join(" ");
     let text = match (&arguments.search, topic.as_str()) {
         (Some(words), _) => found(words, width)?,
         (None, "") => knee.render_help().to_string(),
         (None, "guides") => list(width),
+        (None, "licenses") => licenses()?,
         (None, topic) => about(topic, &arguments.topic, &mut knee)?,
     };
     pager::page(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The licences of all that is linked, with their texts; the build made them.
+fn licenses() -> Result<String> {
+    const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/licenses.txt.gz"));
+    let mut text = String::new();
+    GzDecoder::new(TEXT).read_to_string(&mut text).context("unpacking the licences")?;
+    Ok(text)
 }
 
 /// A guide, or the help of a verb that has none.

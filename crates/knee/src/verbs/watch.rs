@@ -143,8 +143,10 @@ pub struct InitArguments {
 
 /// Measure new points, and compare what they suggest
 ///
-/// A commit whose build equals that of an earlier point shares its values, and nothing is run. Exit status: 0 each commit has
-/// a point; 1 some have none; 2 knee could not do it; 130 interrupted, the same command goes on.
+/// A commit whose build equals that of an earlier point shares its values, and nothing is run.
+///
+/// Exit status: 0 each commit has a point; 1 some have none; 2 knee could not do it; 130 interrupted, the same command
+/// goes on.
 #[derive(clap::Args)]
 pub struct AddArguments {
     /// File of the line
@@ -195,7 +197,10 @@ pub struct AckArguments {
 ///
 /// Bisects the commits between them as `knee bisect` does, in the series that changed the most. What it comes to is kept with
 /// the change. A change whose points are neighbours in the repository, too, needs none. The same command goes on with one that
-/// was killed. Exit status: as knee bisect.
+/// was killed.
+///
+/// Exit status: 0 a commit is named and confirmed; 1 a set, several changes, or not confirmed; 2 the bisection failed or was
+/// refused; 3 not reproduced; 130 interrupted.
 #[derive(clap::Args)]
 pub struct BisectArguments {
     /// File of the line

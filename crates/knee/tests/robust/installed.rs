@@ -53,6 +53,27 @@ fn every_verb_has_a_manual_page() {
     assert!(ended.stderr.contains("nowhere"), "{}", ended.stderr);
 }
 
+#[test]
+fn the_licences_of_all_that_is_linked_are_listed_with_their_texts() {
+    let home = Home::new();
+    let ended = home.run("--licenses");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stdout, home.run("help licenses").stdout);
+    let (list, texts) = ended.stdout.split_once("-----").expect("texts follow the list");
+    let lines: Vec<&str> = list.lines().filter(|line| line.starts_with("  ")).collect();
+    assert!(lines.len() > 80, "{list}");
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_crate = words[1].starts_with(|first: char| first.is_ascii_digit());
+        let name = words[..2].join(" ");
+        assert!(words.len() > 1 && (!is_crate || texts.contains(&name)), "{line}");
+    }
+    // What every program here is linked with, and what only tests are.
+    assert!(list.contains("  clap ") && list.contains("  Rust standard library "), "{list}");
+    assert!(!list.contains("  expect-test ") && !list.contains("  clap_derive "), "{list}");
+    assert!(texts.contains("Permission is hereby granted, free of charge"), "{texts}");
+}
+
 /// The folder of the sources.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

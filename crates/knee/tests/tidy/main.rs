@@ -1,5 +1,6 @@
 //! Habits as tests: what a reviewer would otherwise have to say again and again.
 
+mod links;
 mod modules;
 
 use std::collections::BTreeSet;

@@ -1,9 +1,16 @@
-//! Puts the guides of `docs/` into the binary: a list of their paths and texts.
+//! Puts into the binary: the guides of `docs/`, as a list of their paths and texts, and the licences of what is linked.
+
+mod licenses;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 fn main() {
+    licenses::write(&Path::new(&variable("OUT_DIR")).join("licenses.txt.gz"));
+    write_guides();
+}
+
+fn write_guides() {
     let docs = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../../docs");
     println!("cargo::rerun-if-changed={}", docs.display());
     let mut files = Vec::new();
