@@ -30,7 +30,7 @@ use crate::places::{
 };
 use crate::python::is_python;
 use crate::timelines::{Behind, Doing, Timelines, before, during, is_wake_up};
-use crate::waits::{StackIndex, is_disk_call};
+use crate::waits::{StackIndex, is_disk_call, is_file_lock};
 use crate::windows::Windows;
 
 /// The locks, and which of them each wait is for.
@@ -42,8 +42,8 @@ pub struct Locks {
     queues: BTreeSet<(u32, u64)>,
     /// By address in the kernel.
     of_kernel: HashMap<u64, usize>,
-    /// Waits for locks of a database, by the thread and when they begin.
-    of_latches: HashMap<(u32, u64), usize>,
+    /// Waits for locks of a database and of files, by the thread and when they begin.
+    of_calls: HashMap<(u32, u64), usize>,
     /// Waits of Java, by the thread and when they begin: for a lock, or `None` for a condition.
     of_java: BTreeMap<(u32, u64), Option<usize>>,
 }
@@ -81,6 +81,8 @@ enum WaitsAt {
     Kernel,
     /// Another process sets the latch of one that waits, and sends it a signal.
     Latch,
+    /// A file that somebody has locked; its address is the number of the open file.
+    File,
 }
 
 impl Locks {
@@ -91,7 +93,7 @@ impl Locks {
             of: HashMap::new(),
             queues: BTreeSet::new(),
             of_kernel: HashMap::new(),
-            of_latches: HashMap::new(),
+            of_calls: HashMap::new(),
             of_java: BTreeMap::new(),
         };
         let mut named: BTreeMap<(String, WaitKind), LockWaits> = BTreeMap::new();
@@ -141,16 +143,16 @@ impl Locks {
             (WaitsAt::Kernel, Some(lock)) => {
                 self.of_kernel.extend(group.places.iter().map(|place| (place.1, lock)));
             }
-            (WaitsAt::Latch, Some(lock)) => {
-                self.of_latches.extend(waits().map(|wait| (wait, lock)))
+            (WaitsAt::Latch | WaitsAt::File, Some(lock)) => {
+                self.of_calls.extend(waits().map(|wait| (wait, lock)))
             }
-            (WaitsAt::Kernel | WaitsAt::Latch, None) => {}
+            (WaitsAt::Kernel | WaitsAt::Latch | WaitsAt::File, None) => {}
         }
     }
 
-    /// The lock of a database that a wait is for.
-    pub fn of_latch(&self, task: u32, from: u64) -> Option<usize> {
-        self.of_latches.get(&(task, from)).copied()
+    /// The lock of a database, or on a file, that a wait is for.
+    pub fn of_call(&self, task: u32, from: u64) -> Option<usize> {
+        self.of_calls.get(&(task, from)).copied()
     }
 
     /// The lock that a thread waits for at some time: `None` if it is for no lock and no condition, `Some(None)` for a
@@ -209,6 +211,7 @@ fn groups<'t>(
                 // It waits for whoever stopped it, whatever call that interrupted.
                 _ if wait.on == WaitsOn::Stopped => continue,
                 0 if wait.call.starts_with("futex") => (WaitsAt::Futex, process, wait.arguments[0]),
+                0 if is_file_lock(wait) => (WaitsAt::File, process, wait.arguments[0]),
                 0 if is_latch() => (WaitsAt::Latch, 0, 0),
                 0 => continue,
                 lock => (WaitsAt::Kernel, 0, lock),
@@ -257,6 +260,7 @@ impl<'t> LockWaits<'t> {
         match self.at {
             WaitsAt::Kernel => return WaitKind::Kernel,
             WaitsAt::Latch => return WaitKind::Database,
+            WaitsAt::File => return WaitKind::File,
             WaitsAt::Futex => {}
         }
         if let Some(java) = &self.java {
@@ -359,6 +363,7 @@ impl<'t> LockWaits<'t> {
             WaitKind::Mutex => "mutex",
             WaitKind::ReadWriteLock => "read-write lock",
             WaitKind::Semaphore => "semaphore",
+            WaitKind::File => "file lock",
             WaitKind::Kernel => "kernel lock",
             _ => "lock",
         };
@@ -470,7 +475,9 @@ impl<'t> LockWaits<'t> {
     fn releaser(&self, wait: &LockWait) -> Option<u32> {
         let woken = wait.woken?;
         let gave = match woken.futex {
-            _ if self.at == WaitsAt::Kernel => woken.waker != 0 && woken.waker != wait.task,
+            _ if matches!(self.at, WaitsAt::Kernel | WaitsAt::File) => {
+                woken.waker != 0 && woken.waker != wait.task
+            }
             _ if self.at == WaitsAt::Latch => woken.by_signal,
             Some(address) => self.places.iter().any(|(_, known)| *known == address),
             None => false,

@@ -98,8 +98,8 @@ fn state_of(segment: &Segment, (task, process): (u32, u32), locks: &Locks) -> Th
             Some(Some(lock)) => ThreadState::Lock(lock),
             Some(None) => ThreadState::Condition,
             None => {
-                let latch = locks.of_latch(task, segment.from);
-                latch.map_or_else(|| state(wait), ThreadState::Lock)
+                let lock = locks.of_call(task, segment.from);
+                lock.map_or_else(|| state(wait), ThreadState::Lock)
             }
         },
     }

@@ -148,6 +148,11 @@ pub fn state(wait: &TracedWait) -> ThreadState {
     }
 }
 
+/// Whether a call waits for the lock of a file: nothing else that these do sleeps for long.
+pub fn is_file_lock(wait: &TracedWait) -> bool {
+    wait.on == WaitsOn::Call && ["flock", "fcntl"].contains(&wait.call.as_str())
+}
+
 /// Whether a call waits for storage, even where the kernel does not count it so: as for a journal.
 pub fn is_disk_call(call: &str) -> bool {
     const CALLS: [&str; 18] = [

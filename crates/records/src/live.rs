@@ -444,6 +444,8 @@ pub enum WaitKind {
     Futex,
     /// A lock of a database, on rows or tables: a process that waits for it is woken by a signal.
     Database,
+    /// A lock on a file: flock(2), fcntl(2).
+    File,
     /// A lock of the kernel.
     Kernel,
     /// A condition variable, a queue, the end of another thread: no lock.

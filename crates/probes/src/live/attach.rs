@@ -31,7 +31,7 @@ use super::cpython::{PythonStack, Pythons};
 use super::function_names::FunctionNames;
 use super::host_use::{own_cpu_ns, stolen_ns};
 use super::operations::PassedFile;
-use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
+use super::raw::{RawEvent, RawStack, RawTask, WAKING_CALLS, name_of};
 use super::user_stacks::{UserStacks, touched};
 use crate::ledger::programs::CodeLocation;
 use crate::libbpf_log::{self, with_log};
@@ -67,7 +67,7 @@ struct LiveConfig {
     knee: u32,
     futex: i32,
     file_calls: [i32; 4],
-    signal_calls: [i32; 4],
+    waking_calls: [i32; 6],
     stacks: u32,
     unused: u32,
     compat_calls: [i16; compat_calls::COMPAT_CALLS],
@@ -553,7 +553,7 @@ fn configure(open: &mut libbpf_rs::OpenObject) -> Result<(), String> {
         futex: libc::SYS_futex as i32,
         file_calls: [libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev]
             .map(|call| call as i32),
-        signal_calls: SIGNAL_CALLS.map(|call| call as i32),
+        waking_calls: WAKING_CALLS.map(|call| call as i32),
         stacks: STACKS,
         unused: 0,
         compat_calls: compat_calls::table(),

@@ -249,7 +249,8 @@ const volatile struct {
 	__u32 knee;
 	__s32 futex;
 	__s32 file_calls[4];
-	__s32 signal_calls[4];
+	// Calls whose wake-ups show who gave something back: those that send signals, and those that unlock files.
+	__s32 waking_calls[6];
 	// Stacks per hundredth of a second and CPU, beside those of samples.
 	__u32 stacks;
 	__u32 unused;
@@ -678,8 +679,9 @@ int BPF_PROG(live_waking, struct task_struct *task)
 		mark->woken.argument = arguments[0];
 	} else if (mark->lock) {
 		arguments[0] = mark->lock;
-	} else if (mark->woken.call == config.signal_calls[0] || mark->woken.call == config.signal_calls[1] ||
-		   mark->woken.call == config.signal_calls[2] || mark->woken.call == config.signal_calls[3]) {
+	} else if (mark->woken.call == config.waking_calls[0] || mark->woken.call == config.waking_calls[1] ||
+		   mark->woken.call == config.waking_calls[2] || mark->woken.call == config.waking_calls[3] ||
+		   mark->woken.call == config.waking_calls[4] || mark->woken.call == config.waking_calls[5]) {
 		arguments[0] = 0;
 	} else {
 		return 0;

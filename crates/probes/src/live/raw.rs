@@ -231,7 +231,7 @@ impl Wake {
     /// The wake-up; `None` if there was none.
     fn read(&self) -> Option<Woken> {
         let futex = (i64::from(self.call) == libc::SYS_futex).then_some(self.argument);
-        let by_signal = SIGNAL_CALLS.contains(&i64::from(self.call));
+        let by_signal = WAKING_CALLS[..SIGNAL_CALLS].contains(&i64::from(self.call));
         let Wake { at_ns, waker, .. } = *self;
         (at_ns > 0).then_some(Woken { at_ns, waker, futex, by_signal })
     }
@@ -246,9 +246,17 @@ fn call_name(call: i32) -> String {
     }
 }
 
-/// The calls that send signals: those of `config.signal_calls`.
-pub const SIGNAL_CALLS: [i64; 4] =
-    [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_pidfd_send_signal];
+/// Calls whose wake-ups show who gave something back, as in `config.waking_calls`: the first ones send signals, the others
+/// unlock files.
+pub const WAKING_CALLS: [i64; SIGNAL_CALLS + 2] = [
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_flock,
+    libc::SYS_fcntl,
+];
+const SIGNAL_CALLS: usize = 4;
 
 impl StackHead {
     fn read(&self, stack: &[u8]) -> Option<RawEvent> {
