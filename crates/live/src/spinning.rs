@@ -103,32 +103,49 @@ mod tests {
 
     use super::*;
 
+    /// How long two threads spin in 100 ns, of which each could run for some and waits for 10: by the share of their CPU time
+    /// in the kernel, and how long at least one sleeps in line.
+    fn check(in_kernel: f64, could_run: u64, contended: u64, expected: u64) {
+        let time = |state: ThreadState, ns: u64| StateTime { state, ns: vec![ns], times: 1 };
+        let runs = 90 - could_run;
+        let thread = |task: u32| ObservedThread {
+            task,
+            states: vec![
+                time(ThreadState::Running, runs),
+                time(ThreadState::BehindOwn, could_run),
+                time(ThreadState::Lock(0), 10),
+            ],
+            ..ObservedThread::default()
+        };
+        let mut threads = [thread(1), thread(2)];
+        let kind = WaitKind::Kernel;
+        let (wait_ns, contended_ns) = (vec![20], vec![contended]);
+        let mut locks = [ObservedLock { kind, wait_ns, contended_ns, ..ObservedLock::default() }];
+        let shares = [(1, in_kernel), (2, in_kernel)].into();
+        count_spinning(&mut threads, &mut locks, &shares, &[100]);
+        let spun = |thread: &ObservedThread| runs - ns_in(thread, &ThreadState::Running, 0);
+        assert_eq!(threads.iter().map(spun).sum::<u64>(), expected);
+        assert_eq!(locks[0].wait_ns, [20 + expected]);
+        assert_eq!(locks[0].contended_ns, [(contended + expected).min(100).max(contended)]);
+        let held: u64 = locks[0].holder.iter().flat_map(|time| &time.ns).sum();
+        assert_eq!(held, locks[0].contended_ns[0] - contended);
+        let whole = |thread: &ObservedThread| thread.states.iter().map(|t| t.ns[0]).sum::<u64>();
+        assert!(threads.iter().all(|thread| whole(thread) == 100));
+    }
+
     #[test]
     fn threads_in_the_kernel_besides_the_one_that_has_the_lock_spin() {
-        let check = |in_kernel: f64, contended: u64, expected: u64| {
-            let time = |state: ThreadState, ns: u64| StateTime { state, ns: vec![ns], times: 1 };
-            let thread = |task: u32| ObservedThread {
-                task,
-                states: vec![time(ThreadState::Running, 90), time(ThreadState::Lock(0), 10)],
-                ..ObservedThread::default()
-            };
-            let mut threads = [thread(1), thread(2)];
-            let kind = WaitKind::Kernel;
-            let (wait_ns, contended_ns) = (vec![20], vec![contended]);
-            let mut locks =
-                [ObservedLock { kind, wait_ns, contended_ns, ..ObservedLock::default() }];
-            let shares = [(1, in_kernel), (2, in_kernel)].into();
-            count_spinning(&mut threads, &mut locks, &shares, &[100]);
-            let spun = |thread: &ObservedThread| 90 - ns_in(thread, &ThreadState::Running, 0);
-            assert_eq!(threads.iter().map(spun).sum::<u64>(), expected);
-            assert_eq!(locks[0].wait_ns, [20 + expected]);
-            let whole =
-                |thread: &ObservedThread| thread.states.iter().map(|t| t.ns[0]).sum::<u64>();
-            assert!(threads.iter().all(|thread| whole(thread) == 100));
-        };
-        check(1.0, 100, 80);
-        check(1.0, 50, 40);
-        check(0.5, 100, 0);
-        check(1.0, 0, 0);
+        check(1.0, 0, 100, 80);
+        check(0.5, 0, 100, 0);
+        check(1.0, 0, 0, 0);
+        check(1.0, 80, 50, 0);
+    }
+
+    #[test]
+    fn those_that_lost_a_cpu_show_how_often_one_of_them_had_the_lock() {
+        // Half of the time without a CPU, of 40 ns, another sleeps in line.
+        check(1.0, 20, 20, 20);
+        // Hardly ever: nothing is known but those that sleep.
+        check(1.0, 20, 5, 2);
     }
 }

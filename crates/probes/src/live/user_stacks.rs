@@ -358,18 +358,16 @@ impl Code<'_> {
         let mut returns =
             |at: u64| word(at).is_some_and(|address| self.follows_a_call(mappings, address));
         let mut keeps = |at: u64| returns(at.saturating_add(8)) && !returns(at);
+        let is_near = |at: u64, next: u64| {
+            next.checked_sub(at).is_some_and(|away| (1..FRAME_MAX).contains(&away))
+        };
         let mut is_one = |at: u64| {
-            keeps(at)
-                && match word(at).map(|next| (next, next.checked_sub(at))) {
-                    _ if !is_kept_by_all => true,
-                    None => false,
-                    Some((next, None | Some(0))) => next == 0,
-                    // What was not read of the stack may be one.
-                    Some((next, Some(away))) if word(next.saturating_add(8)).is_none() => {
-                        away < FRAME_MAX
-                    }
-                    Some((next, Some(_))) => keeps(next),
-                }
+            let next = word(at).filter(|_| keeps(at));
+            next.is_some_and(|next| {
+                // What was not read of the stack may be one.
+                let is_chained = is_near(at, next) && (word(next + 8).is_none() || keeps(next));
+                is_chained || !is_kept_by_all
+            })
         };
         let mut pairs = (sp..sp.saturating_add(SEARCHED)).step_by(size_of::<u64>());
         pairs.find(|at| is_one(*at)).unwrap_or(0)
