@@ -419,9 +419,12 @@ fn waits_for_others(frames: &[&TracedFunction]) -> bool {
         || kind_by_stack(frames) == Some(WaitKind::Condition)
 }
 
-/// Whether a thread waits at a condition in a function that takes this lock: it has given the lock back for so long.
+/// Whether a thread waits at a condition in a function that takes this lock: it has given the lock back for so long. Threads of
+/// Java sleep at one, and keep their locks.
 fn waits_without_lock(frames: &[&TracedFunction], takers: &BTreeSet<String>) -> bool {
+    let sleeps = |function: &&TracedFunction| function.name.starts_with("java.lang.Thread.sleep");
     waits_at_condition_variable(frames)
+        && !frames.iter().any(sleeps)
         && place(frames).is_some_and(|place| takers.contains(&place.function))
 }
 

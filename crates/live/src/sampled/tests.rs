@@ -452,6 +452,14 @@ fn readers_and_writers_of_one_lock_wait_for_one_lock() {
     let runs: &[&str] = &["Table.put", "Table.serve"];
     with_own_stacks(&mut samples, &[(2, reads), (3, writes)], &[(1, runs)]);
     assert_eq!(one_lock(&samples), (2, "Table.put".to_string(), HolderState::Running));
+    // A thread of Java sleeps at a condition, and keeps the lock.
+    for sighting in samples.rounds.iter_mut().map(|round| &mut round.sightings[0]) {
+        sighting.doing = futex_at(0x1000, [0, 0, 0, 0, 0]);
+        (sighting.run_ns, sighting.delay_ns) = (0, 0);
+    }
+    let sleeps: &[&str] = &[park[0], "java.lang.Thread.sleep", "Table.put", "Table.serve"];
+    with_own_stacks(&mut samples, &[(1, sleeps), (2, reads), (3, writes)], &[]);
+    assert_eq!(one_lock(&samples), (2, "Table.put".to_string(), HolderState::Sleeping));
 }
 
 #[test]
