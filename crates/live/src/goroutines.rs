@@ -1,7 +1,9 @@
 //! Goroutines as they were sighted to wait at semaphores: each sighting stands for the time around it, as those of threads.
 
 use records::live::{Trace, TracedStack, TracedWait};
-use records::sampled::{Round, Samples};
+use records::sampled::{Round, Samples, SightedGoroutine};
+
+use crate::places::user_frames;
 
 /// A sighting of a goroutine that waits.
 pub struct GoroutineWait<'s> {
@@ -35,8 +37,8 @@ pub fn goroutine_waits(samples: &Samples) -> Vec<GoroutineWait<'_>> {
         let before = index.checked_sub(1).map(|before| &rounds[before]);
         let from = before.map_or(round.at_ns, |before| middle(before, round));
         let to = rounds.get(index + 1).map_or(round.at_ns, |next| middle(round, next));
-        for goroutine in &round.goroutines {
-            let is_same = |known: &records::sampled::SightedGoroutine| {
+        for goroutine in round.goroutines.iter().filter(|one| still_waits(&samples.trace, one)) {
+            let is_same = |known: &SightedGoroutine| {
                 (known.number, known.semaphore) == (goroutine.number, goroutine.semaphore)
             };
             waits.push(GoroutineWait {
@@ -52,6 +54,14 @@ pub fn goroutine_waits(samples: &Samples) -> Vec<GoroutineWait<'_>> {
         }
     }
     waits
+}
+
+/// Whether a goroutine still waited when its stack was read, as far as that shows: one that was handed the lock meanwhile
+/// is elsewhere.
+fn still_waits(trace: &Trace, goroutine: &SightedGoroutine) -> bool {
+    let Some(stack) = goroutine.stack.and_then(|at| stack_of(trace, at)) else { return true };
+    let is_of_wait = |name: &str| name.contains("semacquire") || name.contains("sync.");
+    user_frames(trace, stack).iter().any(|function| is_of_wait(&function.name))
 }
 
 fn stack_of(trace: &Trace, at: usize) -> Option<&TracedStack> {

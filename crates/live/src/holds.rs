@@ -9,10 +9,11 @@ use records::sampled::{Samples, Sighted, Sighting};
 use crate::goroutines::GoroutineWait;
 use crate::java_locks::JavaWait;
 use crate::lives::Lives;
-use crate::locks::{owner_by_words, writer_by_words};
+use crate::locks::{READ_WRITE_WORDS_APART, only, owner_by_words, writer_by_words};
 use crate::objects::is_c_library;
 use crate::places::{
-    java_wait, kind_by_stack, place, place_outside_lock, user_frames, waits_at_condition_variable,
+    java_wait, java_writes, kind_by_stack, place, place_outside_lock, user_frames,
+    waits_at_condition_variable,
 };
 use crate::waits::Held;
 
@@ -56,6 +57,8 @@ struct Queue<'s> {
     /// Where each of them was seen to wait for it last.
     waited: BTreeMap<u32, &'s TracedStack>,
     is_read_write: bool,
+    /// Whether a thread of Java waits for it to write.
+    writes: bool,
     /// A lock of the kernel is taken and given back in one system call, of which no sample of the program shows anything.
     is_kernel: bool,
 }
@@ -89,6 +92,7 @@ impl<'s> Holds<'s> {
             let frames = user_frames(trace, stack);
             holds.add_taker(LockAt::Futex(semaphore), &frames);
         }
+        holds.join_read_write_locks();
         holds.add_users();
         holds
     }
@@ -138,11 +142,48 @@ impl<'s> Holds<'s> {
         }
         let queue = &mut self.queues[index];
         queue.is_read_write |= kind_by_stack(frames) == Some(WaitKind::ReadWriteLock);
+        queue.writes |= java_writes(frames) == Some(true);
         if let Some(place) = place_outside_lock(frames) {
             queue.takers.insert(place.function);
             queue.callers.extend(place.callers.into_iter().take(1));
         }
         index
+    }
+
+    /// Puts the queues of one read-write lock together: its readers and its writers wait at different words, and in Java in
+    /// different methods.
+    fn join_read_write_locks(&mut self) {
+        let known: Vec<(LockAt, usize)> =
+            self.of_locks.iter().map(|(lock, queue)| (lock.clone(), *queue)).collect();
+        let queue_at = |lock: &LockAt| known.iter().find(|(other, _)| other == lock);
+        let writers = |process: u32, java: &JavaWait| {
+            let is_its =
+                |lock: &LockAt| matches!(lock, LockAt::Java(p, j, _) if (*p, j) == (process, java));
+            only(known.iter().filter(|(lock, queue)| is_its(lock) && self.queues[*queue].writes))
+        };
+        let joined = |(lock, queue): &(LockAt, usize)| {
+            let Queue { is_read_write, writes, .. } = self.queues[*queue];
+            let (_, other) = match lock {
+                LockAt::Futex(word) => queue_at(&LockAt::Futex(word + READ_WRITE_WORDS_APART)),
+                LockAt::Java(process, java, _) if !writes => writers(*process, java),
+                _ => None,
+            }?;
+            (is_read_write && self.queues[*other].is_read_write).then_some((*queue, *other))
+        };
+        let joined: Vec<(usize, usize)> = known.iter().filter_map(joined).collect();
+        joined.into_iter().for_each(|(part, whole)| self.join(part, whole));
+    }
+
+    /// Makes a queue a part of another.
+    fn join(&mut self, part: usize, whole: usize) {
+        let Queue { takers, callers, users, waited, .. } = std::mem::take(&mut self.queues[part]);
+        let queue = &mut self.queues[whole];
+        queue.takers.extend(takers);
+        queue.callers.extend(callers);
+        queue.users.extend(users);
+        queue.waited.extend(waited);
+        let queues = self.of_locks.values_mut().chain(self.of_stacks.values_mut().flatten());
+        queues.filter(|queue| **queue == part).for_each(|queue| *queue = whole);
     }
 
     /// Adds the threads that samples show in functions which take a lock.
@@ -378,9 +419,12 @@ fn waits_for_others(frames: &[&TracedFunction]) -> bool {
         || kind_by_stack(frames) == Some(WaitKind::Condition)
 }
 
-/// Whether a thread waits at a condition in a function that takes this lock: it has given the lock back for so long.
+/// Whether a thread waits at a condition in a function that takes this lock: it has given the lock back for so long. Threads of
+/// Java sleep at one, and keep their locks.
 fn waits_without_lock(frames: &[&TracedFunction], takers: &BTreeSet<String>) -> bool {
+    let sleeps = |function: &&TracedFunction| function.name.starts_with("java.lang.Thread.sleep");
     waits_at_condition_variable(frames)
+        && !frames.iter().any(sleeps)
         && place(frames).is_some_and(|place| takers.contains(&place.function))
 }
 

@@ -91,6 +91,18 @@ pub fn wait(lock: &[&str]) -> Option<JavaWait> {
     }))
 }
 
+/// Whether methods take a read-write lock to write; `None` if they take none.
+pub fn writes(lock: &[&str]) -> Option<bool> {
+    const TO_WRITE: [&str; 3] = ["WriteLock.", ".acquireWrite", ".writeLock"];
+    const TO_READ: [&str; 3] = ["ReadLock.", ".acquireRead", ".readLock"];
+    let has = |words: &[&str]| lock.iter().any(|name| words.iter().any(|word| name.contains(word)));
+    match () {
+        () if has(&TO_WRITE) => Some(true),
+        () if has(&TO_READ) => Some(false),
+        () => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -243,9 +243,43 @@ fn groups<'t>(
         });
         group.waits.push(wait);
     }
+    if trace.switches.is_empty() {
+        join_read_write_words(&mut groups, trace);
+    }
     let mut groups: Vec<LockWaits> = groups.into_values().collect();
     groups.iter_mut().for_each(|group| group.waits.sort_by_key(|wait| wait.from));
     by_java_locks(groups, trace, stacks)
+}
+
+/// How far apart the words are at which readers and writers of one lock wait, in bytes: in Rust its state and the count of
+/// notified writers (library/std/src/sys/sync/rwlock/futex.rs), in the C library its phase and its writers (glibc,
+/// sysdeps/nptl/bits/struct_rwlock.h).
+pub const READ_WRITE_WORDS_APART: u64 = 4;
+
+/// Puts the waits at both words of a read-write lock together. Where switches are followed, wake-ups tell who has which.
+fn join_read_write_words(groups: &mut BTreeMap<(WaitsAt, u32, u64), LockWaits>, trace: &Trace) {
+    let is_read_write = |group: &LockWaits| group.kind(trace) == WaitKind::ReadWriteLock;
+    let of_words = |((at, _, _), group): &(&(WaitsAt, u32, u64), &LockWaits)| {
+        *at == WaitsAt::Futex && is_read_write(group)
+    };
+    let words: BTreeSet<_> = groups.iter().filter(of_words).map(|(place, _)| *place).collect();
+    for (at, process, word) in &words {
+        let second = (*at, *process, word + READ_WRITE_WORDS_APART);
+        // The word of another lock may follow.
+        if !groups.contains_key(&(*at, *process, *word)) || !words.contains(&second) {
+            continue;
+        }
+        let writers = groups.remove(&second);
+        if let (Some(lock), Some(writers)) = (groups.get_mut(&(*at, *process, *word)), writers) {
+            lock.add(writers);
+        }
+    }
+}
+
+/// The one thing that there is; `None` if there are none or several.
+pub fn only<T>(mut things: impl Iterator<Item = T>) -> Option<T> {
+    let first = things.next();
+    first.filter(|_| things.next().is_none())
 }
 
 /// The threads that were seen to wait for a lock of a database.
@@ -395,6 +429,8 @@ impl<'t> LockWaits<'t> {
         }
         let waited_in = waited.places(wait_ns.iter().sum());
         let contended = contended_ns.iter().sum();
+        let held_in = where_taken(given_back.places(contended), &waited_in, self.java.is_some());
+        let used_in = used_in(seen.trace, &waited_in, &held_in);
         ObservedLock {
             address: self.places[0].1,
             locks: self.places.len() as u64,
@@ -402,8 +438,8 @@ impl<'t> LockWaits<'t> {
             waits_begun,
             wait_ns,
             contended_ns,
-            held_in: where_taken(given_back.places(contended), &waited_in, self.java.is_some()),
-            holder: self.holders(seen, &pieces, &waited_in),
+            holder: self.holders(seen, &pieces, &used_in),
+            held_in,
             waited_in,
             ..ObservedLock::default()
         }
@@ -490,7 +526,7 @@ impl<'t> LockWaits<'t> {
         &self,
         seen: &Seen<'_, 't>,
         pieces: &[Piece],
-        waited_in: &[LockPlace],
+        used_in: &BTreeSet<&str>,
     ) -> Vec<HolderTime> {
         let mut holders = Holders::new();
         let mut add = |state: HolderState, by: String, from: u64, to: u64| {
@@ -536,13 +572,8 @@ impl<'t> LockWaits<'t> {
         }
         split_running(&mut holders, seen.trace, &samples);
         let preempted = (HolderState::Preempted, OWN_THREADS);
-        split_overtaken(&mut holders, seen.trace, (preempted, &behind_own), waited_in);
-        split_overtaken(
-            &mut holders,
-            seen.trace,
-            ((HolderState::WakeUp, ""), &wakes_up),
-            waited_in,
-        );
+        split_overtaken(&mut holders, seen.trace, (preempted, &behind_own), used_in);
+        split_overtaken(&mut holders, seen.trace, ((HolderState::WakeUp, ""), &wakes_up), used_in);
         let time = |((reason, by), ns)| HolderTime { reason, by, ns };
         let mut times: Vec<HolderTime> = holders.into_iter().map(time).collect();
         times.sort_by_key(|time| std::cmp::Reverse(time.ns.iter().sum::<u64>()));
@@ -596,6 +627,20 @@ impl<'t> LockWaits<'t> {
             _ => (HolderState::Sleeping, wait.call.clone()),
         }
     }
+}
+
+/// The functions in which threads use a lock: those that wait for it, and where no wake-up shows more, those that were
+/// often found to have it. One that writes may hardly ever wait, while those that read always do.
+fn used_in<'p>(
+    trace: &Trace,
+    waited_in: &'p [LockPlace],
+    held_in: &'p [LockPlace],
+) -> BTreeSet<&'p str> {
+    const OFTEN: u64 = 10;
+    let all: u64 = held_in.iter().map(|place| place.ns).sum();
+    let is_often = |place: &&LockPlace| trace.switches.is_empty() && place.ns * OFTEN >= all;
+    let places = waited_in.iter().chain(held_in.iter().filter(is_often));
+    places.map(|place| place.function.as_str()).collect()
 }
 
 /// Whether threads wait for a lock for some milliseconds at a time, again and again: CPython's for its interpreter

@@ -356,6 +356,11 @@ pub fn java_wait(frames: &[&TracedFunction]) -> Option<JavaWait> {
     java_locks::wait(&lock_of(frames))
 }
 
+/// Whether a thread of Java waits for a read-write lock to write; `None` if it waits for none.
+pub fn java_writes(frames: &[&TracedFunction]) -> Option<bool> {
+    java_locks::writes(&lock_of(frames))
+}
+
 /// The innermost functions of a stack that are part of a lock.
 fn lock_of<'t>(frames: &[&'t TracedFunction]) -> Vec<&'t str> {
     let is_part = part_of_lock(frames);

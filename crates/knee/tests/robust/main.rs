@@ -18,6 +18,7 @@ mod defaults;
 mod downloaded;
 mod explain;
 mod explain_running;
+mod explain_without_bpf;
 mod faults;
 mod file_systems;
 mod fleet;

@@ -6,9 +6,9 @@ use std::collections::btree_map::Entry;
 
 use records::live::Trace;
 
-use super::{LockWait, LockWaits};
+use super::{LockWait, LockWaits, only};
 use crate::java_locks::JavaWait;
-use crate::places::{java_wait, place, user_frames};
+use crate::places::{java_wait, java_writes, place, user_frames};
 use crate::waits::StackIndex;
 
 /// What a wait is for, and the method that waits.
@@ -99,6 +99,9 @@ fn joined<'t>(
             same.iter_mut().filter(|first| **first == from).for_each(|first| *first = to);
         }
     }
+    if trace.switches.is_empty() {
+        join_readers(&java, trace, &mut same);
+    }
     let mut joined: BTreeMap<usize, LockWaits<'t>> = BTreeMap::new();
     for (group, first) in java.into_values().zip(same) {
         match joined.entry(first) {
@@ -107,6 +110,26 @@ fn joined<'t>(
         }
     }
     joined.into_values().collect()
+}
+
+/// Puts threads that wait to read, and no wake-up of which is seen, to those that wait to write: readers wait for writers
+/// only, so that they wait for the lock of their class that a method of the process writes, if there is one alone.
+fn join_readers(java: &BTreeMap<(u32, For), LockWaits>, trace: &Trace, same: &mut [usize]) {
+    let writes = |group: &LockWaits| {
+        let stacks = group.waits.iter().filter_map(|wait| wait.stack);
+        let known = stacks.filter_map(|stack| java_writes(&user_frames(trace, stack)));
+        known.max()
+    };
+    let modes: Vec<_> =
+        java.iter().map(|((process, (wait, _)), group)| (process, wait, writes(group))).collect();
+    for (index, (process, wait, _)) in
+        modes.iter().enumerate().filter(|(_, (.., mode))| *mode == Some(false))
+    {
+        let is_writer = |(_, mode): &(usize, &(_, _, _))| *mode == &(*process, *wait, Some(true));
+        if let Some((writer, _)) = only(modes.iter().enumerate().filter(is_writer)) {
+            same[index] = same[writer];
+        }
+    }
 }
 
 /// The methods in which threads end waits for a lock, with how often.

@@ -1,8 +1,8 @@
 //! What switches alone do not tell of the threads that have a lock, by samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use records::live::{HolderState, LockPlace, StackTaken, Trace, TracedFunction, TracedStack};
+use records::live::{HolderState, StackTaken, Trace, TracedFunction, TracedStack};
 
 use super::Piece;
 use crate::places::{is_page_fault, kernel_frames, user_frames};
@@ -39,14 +39,13 @@ pub fn split_overtaken(
     holders: &mut Holders,
     trace: &Trace,
     (did, times): ((HolderState, &str), &[(u64, u64)]),
-    waited_in: &[LockPlace],
+    used_in: &BTreeSet<&str>,
 ) {
     let is_then = |stack: &&TracedStack| {
         let after = times.partition_point(|(from, _)| *from <= stack.at_ns);
         after > 0 && stack.at_ns < times[after - 1].1
     };
-    let takes =
-        |function: &&TracedFunction| waited_in.iter().any(|place| place.function == function.name);
+    let takes = |function: &&TracedFunction| used_in.contains(function.name.as_str());
     let samples = trace.stacks.iter().filter(|stack| stack.why == StackTaken::Sampled);
     let (mut all, mut inside, mut faults) = (0, 0, 0);
     for stack in samples.filter(is_then) {

@@ -52,7 +52,11 @@ fn mutex(owner: u32) -> Sighted {
 }
 
 fn futex(words: [u32; 5]) -> Sighted {
-    let (call, arguments) = ("futex".into(), [0x1000, 128]);
+    futex_at(0x1000, words)
+}
+
+fn futex_at(address: u64, words: [u32; 5]) -> Sighted {
+    let (call, arguments) = ("futex".into(), [address, 128]);
     Sighted::Waits(TracedWait { call, arguments, words, ..TracedWait::default() })
 }
 
@@ -355,14 +359,18 @@ fn goroutines_wait_for_a_lock_that_a_running_thread_has() {
     let sampled: Vec<(u32, u64)> = (0..100).map(|round| (1, round * 10 * MS + MS)).collect();
     let functions = ["runtime.gopark", "sync.(*Mutex).lockSlow", "main.settle"];
     with_stacks(&mut samples, &functions, &sampled);
+    // Goroutine 3 was handed the lock while its stack was read.
+    let (why, frames) = (StackTaken::Waits, vec![0, 2]);
+    samples.trace.stacks.push(TracedStack { why, frames, ..TracedStack::default() });
+    let handed = samples.trace.stacks.len() - 1;
     for round in &mut samples.rounds {
-        let waits = |number: u32| SightedGoroutine {
+        let waits = |(number, stack): (u32, usize)| SightedGoroutine {
             process: 1,
             number: 1 << 31 | number,
             semaphore: 0x1004,
-            stack: Some(0),
+            stack: Some(stack),
         };
-        round.goroutines = vec![waits(1), waits(2)];
+        round.goroutines = [(1, 0), (2, 0), (3, handed)].map(waits).to_vec();
     }
     let observation = observe_samples(&samples);
     let [lock] = &observation.locks[..] else { panic!("{:?}", observation.locks) };
@@ -375,4 +383,96 @@ fn goroutines_wait_for_a_lock_that_a_running_thread_has() {
     // They are no threads.
     assert_eq!(observation.threads.len(), 1);
     assert_eq!(causes(&observation)[0].cause, LiveCauseKind::Lock);
+}
+
+/// Gives each thread the stack of its waits, and these threads a sample in each round, innermost functions first.
+fn with_own_stacks(samples: &mut Samples, waits: &[(u32, &[&str])], sampled: &[(u32, &[&str])]) {
+    let trace = &mut samples.trace;
+    let mut frames = |names: &[&str]| -> Vec<u32> {
+        let function = |name: &&str| {
+            let name = (*name).to_string();
+            trace.functions.push(TracedFunction { name, is_named: true, ..Default::default() });
+            trace.functions.len() as u32 - 1
+        };
+        names.iter().map(function).collect()
+    };
+    let mut stack = |task: u32, names: &[&str], at_ns: u64, why: StackTaken| TracedStack {
+        at_ns,
+        task,
+        why,
+        frames: frames(names),
+        ..TracedStack::default()
+    };
+    let waited = waits.iter().map(|(task, names)| stack(*task, names, 0, StackTaken::Waits));
+    trace.stacks = waited.collect();
+    for (task, names) in sampled {
+        let at_ns = |round: u64| (round * 10 + u64::from(*task)) * MS;
+        let sample = |round: u64| stack(*task, names, at_ns(round), StackTaken::Sampled);
+        trace.stacks.extend((0..100).map(sample));
+    }
+    for sighting in samples.rounds.iter_mut().flat_map(|round| &mut round.sightings) {
+        let is_waiting = matches!(sighting.doing, Sighted::Waits(_));
+        let own = waits.iter().position(|(task, _)| *task == sighting.task);
+        sighting.stack = own.filter(|_| is_waiting);
+    }
+}
+
+/// What the one lock of samples is: the number of threads in line, its first holder, and what that does.
+fn one_lock(samples: &Samples) -> (u64, String, HolderState) {
+    let observation = observe_samples(samples);
+    let [lock] = &observation.locks[..] else { panic!("{:?}", observation.locks) };
+    let in_line = lock.wait_ns.iter().sum::<u64>() / (1000 * MS);
+    let held = lock.held_in.first().map(|place| place.function.clone());
+    (in_line, held.unwrap_or_default(), lock.holder[0].reason)
+}
+
+#[test]
+fn readers_and_writers_of_one_lock_wait_for_one_lock() {
+    // In Rust, writers wait at a second word; in Java all are parked at places of their own, and methods tell.
+    let mut samples = seen(&[1, 2, 3], |task, _| match task {
+        1 => (Sighted::Runnable(0), 10, 0),
+        2 => (futex([0, 0, 0, 0, 0]), 0, 0),
+        _ => (futex_at(0x1004, [0, 0, 0, 0, 0]), 0, 0),
+    });
+    let reads: &[&str] = &["std::sys::sync::rwlock::futex::RwLock::read_contended", "get"];
+    let writes: &[&str] = &["std::sys::sync::rwlock::futex::RwLock::write_contended", "put"];
+    with_own_stacks(&mut samples, &[(2, reads), (3, writes)], &[(1, &["put"])]);
+    assert_eq!(one_lock(&samples), (2, "put".to_string(), HolderState::Running));
+    let mut samples = seen(&[1, 2, 3], |task, _| match task {
+        1 => (Sighted::Runnable(0), 10, 0),
+        _ => (futex_at(0x1000 * u64::from(task), [0, 0, 0, 0, 0]), 0, 0),
+    });
+    let park = ["pthread_cond_wait", "java.util.concurrent.locks.LockSupport.park"];
+    let acquire = "java.util.concurrent.locks.AbstractQueuedSynchronizer.acquire";
+    let of_class =
+        |inner: &str| format!("java.util.concurrent.locks.ReentrantReadWriteLock${inner}");
+    let (read, write) = (of_class("ReadLock.lock"), of_class("WriteLock.lock"));
+    let reads: &[&str] = &[park[0], park[1], acquire, &read, "Table.get", "Table.serve"];
+    let writes: &[&str] = &[park[0], park[1], acquire, &write, "Table.put", "Table.serve"];
+    let runs: &[&str] = &["Table.put", "Table.serve"];
+    with_own_stacks(&mut samples, &[(2, reads), (3, writes)], &[(1, runs)]);
+    assert_eq!(one_lock(&samples), (2, "Table.put".to_string(), HolderState::Running));
+    // A thread of Java sleeps at a condition, and keeps the lock.
+    for sighting in samples.rounds.iter_mut().map(|round| &mut round.sightings[0]) {
+        sighting.doing = futex_at(0x1000, [0, 0, 0, 0, 0]);
+        (sighting.run_ns, sighting.delay_ns) = (0, 0);
+    }
+    let sleeps: &[&str] = &[park[0], "java.lang.Thread.sleep", "Table.put", "Table.serve"];
+    with_own_stacks(&mut samples, &[(1, sleeps), (2, reads), (3, writes)], &[]);
+    assert_eq!(one_lock(&samples), (2, "Table.put".to_string(), HolderState::Sleeping));
+}
+
+#[test]
+fn threads_that_could_run_keep_no_lock_that_one_of_them_uses() {
+    // Threads 1 to 3 share a CPU; those that write never wait.
+    let mut samples = seen(&[1, 2, 3, 4, 5], |task, _| match task {
+        1..=3 => (Sighted::Runnable(0), 3, 7),
+        _ => (futex([0, 0, 0, 0, 0]), 0, 0),
+    });
+    samples.trace.cpus.iter_mut().for_each(|cpus| cpus.idle_ns = 0);
+    let reads: &[&str] = &["std::sys::sync::rwlock::futex::RwLock::read_contended", "get", "serve"];
+    let runs: &[&str] = &["put", "serve"];
+    let sampled = [(1, runs), (2, runs), (3, runs)];
+    with_own_stacks(&mut samples, &[(4, reads), (5, reads)], &sampled);
+    assert_eq!(one_lock(&samples), (2, "put".to_string(), HolderState::Running));
 }

@@ -55,6 +55,8 @@ struct Process {
     unwinder: UnwinderNative<Arc<[u8]>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
     mappings: Vec<Mapping>,
+    /// Code without unwind tables, as Go's: each function keeps a frame pointer there.
+    by_pointers: Vec<Range<u64>>,
     /// Which reading of maps these are.
     read: u64,
     /// Where the library of its virtual machine of Java lies.
@@ -198,7 +200,7 @@ impl UserStacks {
     pub fn read_maps(&mut self, number: u32) {
         let Ok(maps) = fs::read_to_string(format!("/proc/{number}/maps")) else { return };
         let mappings = parse(&maps);
-        let mut unwinder = UnwinderNative::new();
+        let (mut unwinder, mut by_pointers) = (UnwinderNative::new(), Vec::new());
         let root = crate::ledger::programs::root_of(number);
         for mapping in mappings.iter().filter(|mapping| mapping.is_code) {
             if !mapping.path.starts_with('/') {
@@ -211,12 +213,16 @@ impl UserStacks {
             if let Some(module) = tables.as_ref().and_then(|tables| module(mapping, tables)) {
                 unwinder.add_module(module);
             }
+            if tables.as_ref().is_some_and(|tables| tables.frames.is_none()) {
+                by_pointers.push(mapping.range.clone());
+            }
         }
         let cache = CacheNative::new();
         let java = self.find_java(number, &mappings, &root);
         self.reads += 1;
         let read = self.reads;
-        self.processes.insert(number, Process { unwinder, cache, mappings, read, java });
+        let process = Process { unwinder, cache, mappings, by_pointers, read, java };
+        self.processes.insert(number, process);
     }
 
     /// Which reading of maps the known ones of a process are; 0 if there are none.
@@ -339,19 +345,32 @@ struct Code<'p> {
 
 impl Code<'_> {
     /// The frame pointer where it is not known, as in /proc: that of the innermost function above a stack pointer that keeps one, as
-    /// unwind tables ask for it. It points to the caller's, and to where the caller goes on. 0 if there is none near.
+    /// unwind tables ask for it. It points to the caller's, and to where the caller goes on. 0 if there is none near. Where each
+    /// function keeps one, the caller's is one too: what functions left there that have ended may not be.
     fn frame_pointer(
         &mut self,
         mappings: &[Mapping],
-        sp: u64,
+        (sp, is_kept_by_all): (u64, bool),
         word: &dyn Fn(u64) -> Option<u64>,
     ) -> u64 {
         const SEARCHED: u64 = 512;
+        const FRAME_MAX: u64 = 64 << 10;
         let mut returns =
             |at: u64| word(at).is_some_and(|address| self.follows_a_call(mappings, address));
-        let pairs = (sp..sp.saturating_add(SEARCHED)).step_by(size_of::<u64>());
-        let found = pairs.into_iter().find(|at| returns(at + 8) && !returns(*at));
-        found.unwrap_or(0)
+        let mut keeps = |at: u64| returns(at.saturating_add(8)) && !returns(at);
+        let is_near = |at: u64, next: u64| {
+            next.checked_sub(at).is_some_and(|away| (1..FRAME_MAX).contains(&away))
+        };
+        let mut is_one = |at: u64| {
+            let next = word(at).filter(|_| keeps(at));
+            next.is_some_and(|next| {
+                // What was not read of the stack may be one.
+                let is_chained = is_near(at, next) && (word(next + 8).is_none() || keeps(next));
+                is_chained || !is_kept_by_all
+            })
+        };
+        let mut pairs = (sp..sp.saturating_add(SEARCHED)).step_by(size_of::<u64>());
+        pairs.find(|at| is_one(*at)).unwrap_or(0)
     }
 
     /// Whether code goes on here after a call, in a file or in what a runtime has compiled.
@@ -387,12 +406,14 @@ fn frames(
     };
     let first = if cfg!(target_arch = "aarch64") { registers.link } else { registers.ip };
     let mut now = UnwindRegsNative::new(first, registers.sp, registers.bp);
-    let Process { unwinder, cache, mappings, .. } = process;
+    let Process { unwinder, cache, mappings, by_pointers, .. } = process;
     let mappings: &[Mapping] = mappings;
     let is_code = |address| mappings.iter().any(|m| m.is_code && m.range.contains(&address));
     let mut is_unknown = registers.bp == 0;
     let mut look_for = |now: &mut UnwindRegsNative| {
-        let bp = if is_unknown { code.frame_pointer(mappings, now.sp(), &word) } else { 0 };
+        let is_kept_by_all = by_pointers.iter().any(|code| code.contains(&registers.ip));
+        let place = (now.sp(), is_kept_by_all);
+        let bp = if is_unknown { code.frame_pointer(mappings, place, &word) } else { 0 };
         is_unknown = false;
         if bp != 0 {
             point_at(now, bp);
