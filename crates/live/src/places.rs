@@ -475,6 +475,9 @@ fn part_of_lock(frames: &[&TracedFunction]) -> impl Fn(&TracedFunction) -> bool 
     move |function| is_part_of_lock(function) || (has_methods && function.object == JVM)
 }
 
+/// The C library's functions that lock files.
+const LOCKS_OF_FILES: [&str; 5] = ["flock", "fcntl", "fcntl64", "lockf", "lockf64"];
+
 fn is_part_of_lock(function: &TracedFunction) -> bool {
     if python::is_python(function) {
         return python::is_part_of_lock(function);
@@ -482,6 +485,7 @@ fn is_part_of_lock(function: &TracedFunction) -> bool {
     // The compiler puts what a thread runs into the function of Rust's library that starts it.
     let is_program = function.name.contains("::__rust_begin_short_backtrace");
     is_unnamed_library(function)
+        || LOCKS_OF_FILES.contains(&function.name.as_str())
         || java_locks::is_part(&function.name)
         || (PARTS_OF_LOCKS.iter().any(|part| function.name.starts_with(part)) && !is_program)
 }

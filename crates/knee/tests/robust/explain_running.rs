@@ -138,6 +138,46 @@ fn a_semaphore_that_is_handed_on_is_a_lock() {
     assert_eq!(lock["held_in"][0]["function"], "use_slot");
 }
 
+/// Four processes that take turns with the lock of a file.
+const FILE_SERVER: &str = r#"
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <unistd.h>
+__attribute__((noinline)) void append_journal(int file)
+{
+	flock(file, LOCK_EX);
+	usleep(500);
+	flock(file, LOCK_UN);
+}
+int main(int count, char **words)
+{
+	for (int i = 0; i < 4; i++) {
+		if (fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		int file = open(words[0], O_RDONLY);
+		for (;;)
+			append_journal(file);
+	}
+	return pause();
+}
+"#;
+
+#[test]
+fn the_lock_of_a_file_is_a_lock() {
+    let home = Home::new();
+    let server = compiled(&home, FILE_SERVER);
+    let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
+    let locks = answer["locks"].as_array().unwrap();
+    let lock = locks.iter().find(|lock| lock["kind"] == "file");
+    let lock = lock.unwrap_or_else(|| panic!("no lock of a file: {answer:#}"));
+    assert_eq!(lock["name"], "file lock waited for in append_journal");
+    assert_eq!(lock["held_in"][0]["function"], "append_journal");
+    assert_eq!(lock["holder"][0]["reason"], "sleeping");
+}
+
 /// Threads that take turns with a lock in two functions, and a pool without work.
 const PYTHON_SERVER: &str = r#"
 import concurrent.futures
