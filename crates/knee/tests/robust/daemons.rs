@@ -28,7 +28,8 @@ fn beside(home: &Home, shell: &str, more: &str) -> String {
 /// Compares no daemon with this one.
 fn run(home: &Home, shell: &str, more: &str) -> Ended {
     let variants = format!("[[variant]]\nname = 'alone'\n{}", beside(home, shell, more));
-    start(home, &variants, 0.3).end()
+    // So long that a busy host, too, lets a daemon end meanwhile.
+    start(home, &variants, 1.5).end()
 }
 
 /// The runs of a variant.

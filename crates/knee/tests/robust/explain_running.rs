@@ -55,7 +55,7 @@ pub fn server(home: &Home) -> Running {
 }
 
 /// Runs a program in C.
-fn compiled(home: &Home, code: &str) -> Running {
+pub fn compiled(home: &Home, code: &str) -> Running {
     let (source, program) = (home.path("server.c"), home.path("server"));
     fs::write(&source, code).unwrap();
     let mut compiler = Command::new("cc");
@@ -70,7 +70,7 @@ pub fn looked_at(home: &Home, words: &str) -> Option<Value> {
 }
 
 /// The answer of a look of so many seconds; nothing where this host lets nobody look.
-fn looked_at_for(home: &Home, words: &str, seconds: u32) -> Option<Value> {
+pub fn looked_at_for(home: &Home, words: &str, seconds: u32) -> Option<Value> {
     let ended = home.run(&format!("explain {words} --seconds {seconds} --json"));
     if ended.status.code() != Some(0) && ended.stderr.contains("BPF") {
         skip("explain --pid", ended.stderr.lines().last().unwrap_or_default());
@@ -95,87 +95,6 @@ fn the_lock_of_a_running_program_is_named_with_what_its_holder_does() {
     assert!(reasons.iter().any(|holder| holder["reason"] == "sleeping"), "{cause:#}");
     let status = fs::read_to_string(format!("/proc/{}/status", server.0.id())).unwrap();
     assert!(status.contains("TracerPid:\t0"), "it is not traced");
-}
-
-/// Four threads that take turns with a semaphore, which `sem_wait` does by a jump: it is in no stack.
-const SEMAPHORE_SERVER: &str = r#"
-#include <pthread.h>
-#include <semaphore.h>
-#include <unistd.h>
-static sem_t slot;
-__attribute__((noinline)) void use_slot(void)
-{
-	sem_wait(&slot);
-	usleep(500);
-	sem_post(&slot);
-}
-static void *serve(void *unused)
-{
-	for (;;)
-		use_slot();
-	return unused;
-}
-int main(void)
-{
-	pthread_t thread;
-	sem_init(&slot, 0, 1);
-	for (int i = 0; i < 4; i++)
-		pthread_create(&thread, 0, serve, 0);
-	return pause();
-}
-"#;
-
-#[test]
-fn a_semaphore_that_is_handed_on_is_a_lock() {
-    let home = Home::new();
-    let server = compiled(&home, SEMAPHORE_SERVER);
-    let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
-    let locks = answer["locks"].as_array().unwrap();
-    let lock = locks.iter().find(|lock| lock["kind"] == "semaphore");
-    let lock = lock.unwrap_or_else(|| panic!("no semaphore: {answer:#}"));
-    assert_eq!(lock["name"], "slot");
-    assert_eq!(lock["waited_in"][0]["function"], "use_slot");
-    assert_eq!(lock["held_in"][0]["function"], "use_slot");
-}
-
-/// Four processes that take turns with the lock of a file.
-const FILE_SERVER: &str = r#"
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/prctl.h>
-#include <signal.h>
-#include <unistd.h>
-__attribute__((noinline)) void append_journal(int file)
-{
-	flock(file, LOCK_EX);
-	usleep(500);
-	flock(file, LOCK_UN);
-}
-int main(int count, char **words)
-{
-	for (int i = 0; i < 4; i++) {
-		if (fork())
-			continue;
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		int file = open(words[0], O_RDONLY);
-		for (;;)
-			append_journal(file);
-	}
-	return pause();
-}
-"#;
-
-#[test]
-fn the_lock_of_a_file_is_a_lock() {
-    let home = Home::new();
-    let server = compiled(&home, FILE_SERVER);
-    let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
-    let locks = answer["locks"].as_array().unwrap();
-    let lock = locks.iter().find(|lock| lock["kind"] == "file");
-    let lock = lock.unwrap_or_else(|| panic!("no lock of a file: {answer:#}"));
-    assert_eq!(lock["name"], "file lock waited for in append_journal");
-    assert_eq!(lock["held_in"][0]["function"], "append_journal");
-    assert_eq!(lock["holder"][0]["reason"], "sleeping");
 }
 
 /// Threads that take turns with a lock in two functions, and a pool without work.
@@ -462,66 +381,6 @@ fn locks_of_java_are_named_by_the_methods_that_take_them() {
     }
     let idle = causes.iter().filter_map(|cause| cause["name"].as_str());
     assert_eq!(idle.filter(|name| name.contains("idle")).count(), 0, "{causes:#?}");
-}
-
-/// Goroutines that take turns with a mutex of a package, with which they sleep.
-const GO_SERVER: &str = r#"
-package main
-
-import (
-	"sync"
-	"time"
-)
-
-var journalLock sync.Mutex
-
-//go:noinline
-func appendEntry() {
-	journalLock.Lock()
-	time.Sleep(time.Millisecond)
-	journalLock.Unlock()
-}
-
-func main() {
-	for number := 0; number < 8; number++ {
-		go func() {
-			for {
-				appendEntry()
-			}
-		}()
-	}
-	select {}
-}
-"#;
-
-#[test]
-fn a_program_of_go_that_starts_after_the_look_has_named_locks() {
-    let home = Home::new();
-    let (source, program) = (home.path("late.go"), home.path("late"));
-    fs::write(&source, GO_SERVER).unwrap();
-    let mut compiler = Command::new("go");
-    compiler.args(["build", "-o"]).arg(&program).arg(&source).env("GO111MODULE", "off");
-    compiler.env("GOCACHE", home.path("go-cache"));
-    if !compiler.status().is_ok_and(|status| status.success()) {
-        return skip("locks of Go in a program that starts late", "there is no compiler of Go");
-    }
-    // The shell waits for it, and ends it when its own standard input ends.
-    let script = format!("sleep 1; {} & read line; kill $!", program.display());
-    let mut shell = Command::new("sh");
-    let child = shell.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
-    let shell = Running(child);
-    let Some(answer) = looked_at_for(&home, &format!("--pid {}", shell.0.id()), 6) else { return };
-    end_late(shell);
-    let locks = answer["locks"].as_array().unwrap();
-    let lock = locks.iter().find(|lock| lock["waited_in"][0]["function"] == "main.appendEntry");
-    let lock = lock.unwrap_or_else(|| panic!("{answer:#}"));
-    assert!(lock["name"].as_str().unwrap().starts_with("main.journalLock"), "{lock:#}");
-}
-
-/// Ends the shell, which ends its program before.
-fn end_late(mut shell: Running) {
-    drop(shell.0.stdin.take());
-    shell.0.wait().unwrap();
 }
 
 /// Four threads that take turns with a lock, for as long as the file says in which the program was started; and count.

@@ -17,6 +17,7 @@ mod daemons;
 mod defaults;
 mod downloaded;
 mod explain;
+mod explain_locks;
 mod explain_running;
 mod explain_without_bpf;
 mod faults;

@@ -48,9 +48,9 @@ fn a_kernel_under_two_names_counts_alike() {
     let expected = [(Some(2), None), (Some(2), None), (Some(2), Some("one"))];
     assert_eq!(of_kernels.collect::<Vec<_>>(), expected);
     let open_close = &answer["workloads"][0];
-    let counts = &open_close["instructions"];
-    assert_eq!(counts[0], counts[1]);
-    assert!(counts[0].as_f64().unwrap() > 1000.0, "{counts}");
+    let counts = [0, 1].map(|point| open_close["instructions"][point].as_f64().unwrap());
+    // What happens once a batch may be in one boot alone: some instructions of thousands.
+    assert!(counts[0] > 1000.0 && (counts[1] / counts[0] - 1.0).abs() < 0.005, "{counts:?}");
     // AppArmor's label and its like.
     assert!(open_close["transfers"][0].as_f64().unwrap() >= 1.0, "{open_close}");
     let points = fs::read_to_string(home.path("line.points.ndjson")).unwrap();
