@@ -1,11 +1,9 @@
 //! Explaining what runs already: locks that are no mutexes of the C library, each of a program that has nothing else.
 
-use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::explain_running::{Running, compiled, looked_at, looked_at_for};
+use crate::explain_running::{Running, compiled, go_program, looked_at, looked_at_for};
 use crate::home::Home;
-use crate::skip::skip;
 
 /// Four threads that take turns with a semaphore, which `sem_wait` does by a jump: it is in no stack.
 const SEMAPHORE_SERVER: &str = r#"
@@ -114,28 +112,22 @@ func main() {
 			}
 		}()
 	}
-	select {}
+	time.Sleep(time.Minute)
 }
 "#;
 
 #[test]
 fn a_program_of_go_that_starts_after_the_look_has_named_locks() {
     let home = Home::new();
-    let (source, program) = (home.path("late.go"), home.path("late"));
-    fs::write(&source, GO_SERVER).unwrap();
-    let mut compiler = Command::new("go");
-    compiler.args(["build", "-o"]).arg(&program).arg(&source).env("GO111MODULE", "off");
-    compiler.env("GOCACHE", home.path("go-cache"));
-    if !compiler.status().is_ok_and(|status| status.success()) {
-        return skip("locks of Go in a program that starts late", "there is no compiler of Go");
-    }
+    let Some(program) = go_program(&home, GO_SERVER) else { return };
     // The shell waits for it, and ends it when its own standard input ends.
     let script = format!("sleep 1; {} & read line; kill $!", program.display());
     let mut shell = Command::new("sh");
     let child = shell.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
     let shell = Running(child);
-    let Some(answer) = looked_at_for(&home, &format!("--pid {}", shell.0.id()), 6) else { return };
+    let answer = looked_at_for(&home, &format!("--pid {}", shell.0.id()), 6);
     end_late(shell);
+    let Some(answer) = answer else { return };
     let locks = answer["locks"].as_array().unwrap();
     let lock = locks.iter().find(|lock| lock["waited_in"][0]["function"] == "main.appendEntry");
     let lock = lock.unwrap_or_else(|| panic!("{answer:#}"));

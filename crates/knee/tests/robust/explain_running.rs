@@ -3,6 +3,7 @@
 use std::cell::UnsafeCell;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +63,38 @@ pub fn compiled(home: &Home, code: &str) -> Running {
     compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source);
     assert!(compiler.status().unwrap().success());
     Running(Command::new(program).spawn().unwrap())
+}
+
+/// Runs a class `Server` of Java; nothing where there is no JDK.
+pub fn java_server(home: &Home, code: &str) -> Option<Running> {
+    let source = home.path("Server.java");
+    fs::write(&source, code).unwrap();
+    let mut compiler = Command::new("javac");
+    compiler.arg("-d").arg(home.path("")).arg(&source);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        skip("locks of Java", "javac: there is no JDK");
+        return None;
+    }
+    let mut java = Command::new("java");
+    java.args(["-Xmx64m", "-cp"]).arg(home.path("")).arg("Server");
+    let server = Running(java.spawn().unwrap());
+    // The virtual machine starts.
+    std::thread::sleep(Duration::from_secs(2));
+    Some(server)
+}
+
+/// Compiles a program of Go; nothing where there is no compiler.
+pub fn go_program(home: &Home, code: &str) -> Option<PathBuf> {
+    let (source, program) = (home.path("served.go"), home.path("served"));
+    fs::write(&source, code).unwrap();
+    let mut compiler = Command::new("go");
+    compiler.args(["build", "-o"]).arg(&program).arg(&source);
+    compiler.env("GO111MODULE", "off").env("GOCACHE", home.path("go-cache"));
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        skip("locks of Go", "go: there is no compiler");
+        return None;
+    }
+    Some(program)
 }
 
 /// The answer about a process; nothing where this host lets nobody look.
@@ -356,18 +389,7 @@ public class Server {
 #[test]
 fn locks_of_java_are_named_by_the_methods_that_take_them() {
     let home = Home::new();
-    let source = home.path("Server.java");
-    fs::write(&source, JAVA_SERVER).unwrap();
-    let mut compiler = Command::new("javac");
-    compiler.arg("-d").arg(home.path("")).arg(&source);
-    if !compiler.status().is_ok_and(|status| status.success()) {
-        return skip("locks of Java", "javac: there is no JDK");
-    }
-    let mut java = Command::new("java");
-    java.args(["-Xmx64m", "-cp"]).arg(home.path("")).arg("Server");
-    let server = Running(java.spawn().unwrap());
-    // The virtual machine starts.
-    std::thread::sleep(Duration::from_secs(2));
+    let Some(server) = java_server(&home, JAVA_SERVER) else { return };
     let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
     let causes = answer["causes"].as_array().unwrap();
     for (name, method) in [

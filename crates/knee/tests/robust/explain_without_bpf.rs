@@ -1,13 +1,11 @@
 //! What a look at /proc alone finds in real programs: goroutines in system calls, and read-write locks of Java, whose readers
 //! and writers wait in different methods.
 
-use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::explain_running::Running;
+use crate::explain_running::{Running, go_program, java_server};
 use crate::home::Home;
 use crate::skip::skip;
 
@@ -121,14 +119,7 @@ fn check(home: &Home, server: &Running, name: &str, held_in: &str, reason: &str)
 #[test]
 fn goroutines_that_sleep_in_a_system_call_with_a_lock_are_found_there() {
     let home = Home::new();
-    let (source, program) = (home.path("server.go"), home.path("server"));
-    fs::write(&source, GO_SERVER).unwrap();
-    let mut compiler = Command::new("go");
-    compiler.args(["build", "-o"]).arg(&program).arg(&source);
-    compiler.env("GOCACHE", home.path("go-cache"));
-    if !compiler.status().is_ok_and(|status| status.success()) {
-        return skip("locks of Go", "go: there is no compiler");
-    }
+    let Some(program) = go_program(&home, GO_SERVER) else { return };
     let server = Running(Command::new(&program).spawn().unwrap());
     check(&home, &server, "main.tableLock", "main.settle", "sleeping");
 }
@@ -136,17 +127,6 @@ fn goroutines_that_sleep_in_a_system_call_with_a_lock_are_found_there() {
 #[test]
 fn readers_of_java_wait_for_the_writer_of_their_lock() {
     let home = Home::new();
-    let source = home.path("Server.java");
-    fs::write(&source, JAVA_SERVER).unwrap();
-    let mut compiler = Command::new("javac");
-    compiler.arg("-d").arg(home.path("")).arg(&source);
-    if !compiler.status().is_ok_and(|status| status.success()) {
-        return skip("locks of Java", "javac: there is no JDK");
-    }
-    let mut java = Command::new("java");
-    java.args(["-Xmx64m", "-cp"]).arg(home.path("")).arg("Server");
-    let server = Running(java.spawn().unwrap());
-    // The virtual machine starts.
-    std::thread::sleep(Duration::from_secs(2));
+    let Some(server) = java_server(&home, JAVA_SERVER) else { return };
     check(&home, &server, "ReentrantReadWriteLock", "Server.put", "sleeping");
 }
