@@ -21,6 +21,14 @@ pub struct Storm {
     pub changes: f64,
 }
 
+impl Storm {
+    /// The probability that a CPU's next change still finds the line. An owner that never lost it would make no turns.
+    pub fn keep(&self) -> f64 {
+        const MOST: f64 = 0.99;
+        (1.0 - 1.0 / self.changes).clamp(0.0, MOST)
+    }
+}
+
 /// Lets all CPUs change one word.
 pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
     let (word, stop) = (Line::<AtomicU64>::default(), Line::<AtomicBool>::default());

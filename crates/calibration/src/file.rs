@@ -134,7 +134,7 @@ mod tests {
         let mut measured = Measurements::default();
         measured.ns("costs.atomic", &[4.0, 5.0, 7.0], "fetch-and-add of \"a word\"");
         measured.number("costs.busy", "", &[0.5], "a share");
-        measured.is_missing(&["costs.hold"], "needs two CPUs");
+        measured.is_missing(&["costs.keep"], "needs two CPUs");
         let host = described_hosts::parse("mine", &text(&measured, &layout(4, 2, 0))).unwrap();
         assert_eq!(host.cpus(), 8);
         let number = |name: &str| host.numbers()[name].clone();
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(atomic.origin, Origin::Measured("vm, 2026-11-21".to_string(), how));
         assert_eq!(number("costs.busy").middle, 0.5);
         let why = "needs two CPUs; taken from generic-2s".to_string();
-        assert_eq!(number("costs.hold").origin, Origin::Assumed(why));
+        assert_eq!(number("costs.keep").origin, Origin::Assumed(why));
         assert_eq!(host.host(Draw::Middle).contradiction(), None);
     }
 
@@ -158,7 +158,7 @@ mod tests {
         for name in ["costs.load", "costs.atomic", "costs.pause", "costs.wake", "costs.switch"] {
             assert!(is_measured(name), "{name}");
         }
-        for name in ["transfer.node.load_modified", "costs.hold", "costs.wake_latency"] {
+        for name in ["transfer.node.load_modified", "costs.keep", "costs.wake_latency"] {
             assert!(!is_measured(name), "{name}");
         }
     }

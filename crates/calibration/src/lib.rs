@@ -215,27 +215,32 @@ fn transfers_of_lines(measured: &mut Measurements, layout: &CpuLayout) -> Result
     Ok(())
 }
 
+/// The mean time for which an owner holds a line that another CPU asks for, if this share of the times is longer than an
+/// atomic instruction: as the simulator draws it.
+fn held(keep: f64, atomic: f64) -> f64 {
+    if keep > 0.0 { atomic / (1.0 / keep).ln() } else { 0.0 }
+}
+
 fn contention(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let atomic = measured.median("costs.atomic");
-    let (mut holds, mut busy) = (Vec::new(), Vec::new());
+    let (mut kept, mut busy) = (Vec::new(), Vec::new());
     for distance in layout.distances().into_iter().filter(|distance| *distance != DISTANCES[0]) {
         let Some(&[a, b]) = layout.pairs(distance).first() else { continue };
         let latency = measured.median(&format!("transfer.{distance}.atomic_modified"));
         for storm in contended::storms(&[a, b])? {
-            // The first change of a turn is counted in the transfer.
-            let hold = (storm.changes - 1.0) * atomic;
-            holds.push(hold);
-            busy.push(((storm.turn_ns - hold) / latency).clamp(0.0, 1.0));
+            let keep = storm.keep();
+            kept.push(keep);
+            busy.push(((storm.turn_ns - held(keep, atomic)) / latency).clamp(0.0, 1.0));
         }
         let what =
             format!("half a round trip between CPUs {a} and {b}, by stores and spinning reads");
         measured.beside(what, "ns", &contended::hand_over([a, b])?);
     }
     let how = "two CPUs change one word: changes by one CPU before the line moves";
-    if holds.is_empty() {
-        measured.is_missing(&["costs.hold", "costs.busy"], "needs two CPUs");
+    if kept.is_empty() {
+        measured.is_missing(&["costs.keep", "costs.busy"], "needs two CPUs");
     } else {
-        measured.ns("costs.hold", &holds, how);
+        measured.number("costs.keep", "", &kept, how);
         measured.number("costs.busy", "", &busy, format!("{how}, and the time of such a turn"));
     }
     let neighbours = layout.neighbours();

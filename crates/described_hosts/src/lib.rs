@@ -105,7 +105,7 @@ pub const TRANSFERS: [&str; 7] = [
     "atomic_shared",
 ];
 /// Costs that a distance may have of its own; where it has not, the one of `[costs]` holds.
-pub const BY_DISTANCE: [&str; 1] = ["busy"];
+pub const BY_DISTANCE: [&str; 2] = ["busy", "keep"];
 /// Costs that do not depend on the distance: fields of the engine's `Costs`.
 pub const COSTS: [&str; 20] = [
     "load",
@@ -114,7 +114,7 @@ pub const COSTS: [&str; 20] = [
     "busy",
     "busy_shared",
     "read_moves",
-    "hold",
+    "keep",
     "pause",
     "both_threads",
     "park",
@@ -358,6 +358,7 @@ impl DescribedHost {
                 atomic_modified: time("atomic_modified"),
                 atomic_shared: time("atomic_shared"),
                 busy_per_mille: per_mille(&self.at_distance(distance, "busy")),
+                keep_per_mille: per_mille(&self.at_distance(distance, "keep")),
             }
         };
         let cost = |key: &str| time(&format!("costs.{key}"));
@@ -371,7 +372,6 @@ impl DescribedHost {
                 atomic: cost("atomic"),
                 busy_shared: cost("busy_shared"),
                 read_moves: number("costs.read_moves") > 0.5,
-                hold: cost("hold"),
                 pause: cost("pause"),
                 both_threads_per_mille: per_mille("costs.both_threads"),
                 park: cost("park"),

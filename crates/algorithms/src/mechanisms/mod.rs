@@ -206,6 +206,7 @@ macro_rules! mechanisms {
 }
 
 mechanisms! {
+    counter Counter,
     fault_path FaultPath,
     file_locks LockedFiles,
     lockref Lockref,

@@ -7,18 +7,21 @@
 //!
 //! A request finds the line, which then leaves for the CPU that requested it:
 //!
-//!     request ── on its way ────────> leaves ── flight ──> arrives ── hold ──> may leave again
+//!     request ── on its way ────────> leaves ── flight ──> arrives ── held ──> may leave again
 //!                the owner uses the line                    the new owner does
 //!
-//! Requests are served in the order in which they are made. Caches have no capacity limit: a line
+//! Requests are served in the order in which they are made. A CPU that another one takes a line from, to write it,
+//! holds it for a random time, without memory: another atomic instruction that it issues right after the one that got
+//! the line still finds it with the probability `keep`. Caches have no capacity limit: a line
 //! once read stays until another CPU writes it. Where links and memories have a limited bandwidth,
 //! a line leaves when they are free.
 
-use machine::Region;
+use machine::{Region, exponential};
 
 use super::Time;
 use super::bandwidth::{Bandwidth, Route};
 use super::host::{CPUS_MAX, Costs, CpuLocation, DISTANCES_MAX, Host, TransferCosts};
+use super::world::below;
 
 /// The binary logarithm of the bytes of a line.
 const LINE_SHIFT: u32 = 6;
@@ -88,6 +91,8 @@ struct Price {
     flight: Time,
     /// From leaving until it may leave again.
     busy: Time,
+    /// For how long its owner holds it then, in the mean.
+    held: Time,
 }
 
 /// Prices over one distance, each by how the line is used.
@@ -107,14 +112,20 @@ impl Prices {
             before: latency.saturating_sub(busy),
             flight: busy.min(latency),
             busy,
+            held: 0,
         };
         let partly_busy =
             |latency: Time| price(latency, latency * Time::from(transfer.busy_per_mille) / 1000);
         // A store finds the line in memory like a load does.
         let memory = partly_busy(transfer.load_memory);
+        let held = held(transfer.keep_per_mille, costs.atomic);
+        let taken = |latency| Price { held, ..partly_busy(latency) };
         Prices {
-            modified: [transfer.load_modified, transfer.store_modified, transfer.atomic_modified]
-                .map(partly_busy),
+            modified: [
+                partly_busy(transfer.load_modified),
+                taken(transfer.store_modified),
+                taken(transfer.atomic_modified),
+            ],
             shared: [
                 price(transfer.load_shared, costs.busy_shared),
                 partly_busy(transfer.store_shared),
@@ -123,6 +134,14 @@ impl Prices {
             memory: [memory, memory, partly_busy(transfer.load_memory + costs.atomic)],
         }
     }
+}
+
+/// The mean of the times without memory of which this share is longer than an atomic instruction.
+fn held(keep_per_mille: u32, atomic: Time) -> Time {
+    if keep_per_mille == 0 {
+        return 0;
+    }
+    (atomic as f64 / (1000.0 / f64::from(keep_per_mille)).ln()).round() as Time
 }
 
 /// All lines of a region.
@@ -139,6 +158,10 @@ struct Caches {
     transfers: Transfers,
     /// Links and memories; `None` where they are infinitely fast.
     bandwidth: Option<Bandwidth>,
+    /// How long an access to a line takes that the CPU has, by how it is used.
+    uses: [Time; 3],
+    /// The state of a random generator, never 0.
+    random: u64,
 }
 
 /// The cache of a CPU.
@@ -166,13 +189,19 @@ struct Transfers {
     /// By distance: those of a load from CPUs that have the line to read.
     load_shared: [Price; DISTANCES_MAX],
     read_moves: bool,
-    hold: Time,
+    /// A load of a line that the CPU has.
+    load: Time,
 }
 
 impl CacheLines {
     /// The lines of a region on this host. The home of per-CPU memory is the node of the CPU that
     /// `home_cpu` gives for its number; that of all other memory is the first node.
-    pub fn new(region: &Region, host: &Host, home_cpu: impl Fn(usize) -> usize) -> CacheLines {
+    pub fn new(
+        region: &Region,
+        host: &Host,
+        seed: u64,
+        home_cpu: impl Fn(usize) -> usize,
+    ) -> CacheLines {
         let count = region.used().div_ceil(1 << LINE_SHIFT);
         let line = CacheLine {
             free: 0,
@@ -195,6 +224,8 @@ impl CacheLines {
                 cpus: host.cpus.iter().map(CpuCache::new).collect(),
                 transfers: Transfers::new(host),
                 bandwidth: Bandwidth::new(host.distances.len(), host.costs.link, host.costs.memory),
+                uses: [host.costs.load, host.costs.store, host.costs.atomic],
+                random: seed | 1,
             },
         }
     }
@@ -254,7 +285,7 @@ impl CacheLines {
     /// The line, if several CPUs have it to read, and neither links nor memories limit how soon more get it.
     #[inline(always)]
     pub fn shared(&mut self, line: u32) -> Option<SharedLine<'_>> {
-        let CacheLines { lines, caches: Caches { cpus, transfers, bandwidth }, .. } = self;
+        let CacheLines { lines, caches: Caches { cpus, transfers, bandwidth, .. }, .. } = self;
         let state = &mut lines[line as usize];
         let is_simple = state.reader_nodes != 0 && bandwidth.is_none();
         is_simple.then(|| SharedLine { line, free: state.free, state, cpus, transfers })
@@ -278,7 +309,7 @@ impl SharedLine<'_> {
         let cache = &cpus[usize::from(cpu)];
         let readers = &mut state.readers[word_of(cpu)];
         let reader = 1 << (cpu % 64);
-        if *readers & reader != 0 || cache.keeps(*line, now) {
+        if *readers & reader != 0 || cache.keeps(*line, now + transfers.load) {
             return None;
         }
         *readers |= reader;
@@ -290,7 +321,7 @@ impl SharedLine<'_> {
         } else {
             1
         };
-        let Price { before, flight, busy } = transfers.load_shared[distance];
+        let Price { before, flight, busy, .. } = transfers.load_shared[distance];
         let leaves = (*free).max(now + before);
         *free = leaves + busy;
         Some(leaves + flight)
@@ -306,7 +337,8 @@ impl SharedLine<'_> {
 impl Caches {
     #[inline(always)]
     fn has(&self, state: &CacheLine, line: u32, cpu: u16, how: LineUse, now: Time) -> bool {
-        state.is_at(cpu, how) || self.cpus[usize::from(cpu)].keeps(line, now)
+        state.is_at(cpu, how)
+            || self.cpus[usize::from(cpu)].keeps(line, now + self.uses[how as usize])
     }
 
     #[inline(always)]
@@ -319,8 +351,8 @@ impl Caches {
         now: Time,
     ) -> LineArrival {
         let node = self.cpus[usize::from(cpu)].node;
-        let &Price { before, flight, busy } = self.transfers.price(state, cpu, node, how);
-        let mut leaves = state.free.max(now + before);
+        let &Price { before, flight, busy, held } = self.transfers.price(state, cpu, node, how);
+        let mut leaves = self.released(state.free, held, now + before);
         if self.bandwidth.is_some() {
             leaves = self.departure(state, node, how, leaves);
         }
@@ -330,7 +362,7 @@ impl Caches {
             self.cpus[usize::from(state.owner)].loses(line, leaves);
         }
         (state.owner, state.written) = (cpu, true);
-        state.free = leaves + busy + self.transfers.hold;
+        state.free = leaves + busy;
         LineArrival { arrives: leaves + flight, leaves }
     }
 
@@ -343,7 +375,8 @@ impl Caches {
         now: Time,
     ) -> LineArrival {
         let node = self.cpus[usize::from(cpu)].node;
-        let &Price { before, flight, busy } = self.transfers.price(state, cpu, node, LineUse::Load);
+        let &Price { before, flight, busy, .. } =
+            self.transfers.price(state, cpu, node, LineUse::Load);
         let mut leaves = state.free.max(now + before);
         if self.bandwidth.is_some() {
             leaves = self.departure(state, node, LineUse::Load, leaves);
@@ -361,6 +394,17 @@ impl Caches {
         }
         state.add_reader(cpu, node);
         arrival
+    }
+
+    /// When the owner gives a line up that it may have to give from `free` on, and that is asked for at `asked`.
+    #[inline(always)]
+    fn released(&mut self, free: Time, held: Time, asked: Time) -> Time {
+        // It holds a line for more than 16 times the mean once in nine million times.
+        if held == 0 || asked > free + 16 * held {
+            return free.max(asked);
+        }
+        let held = exponential(held, |bound| below(&mut self.random, bound));
+        (free + held).max(asked)
     }
 
     /// When a line leaves for a node that is ready to, where links and memories may be busy.
@@ -405,7 +449,7 @@ impl Transfers {
             load_shared: prices.map(|prices| prices.shared[LineUse::Load as usize]),
             prices,
             read_moves: host.costs.read_moves,
-            hold: host.costs.hold,
+            load: host.costs.load,
         }
     }
 
@@ -479,10 +523,10 @@ impl CpuCache {
         CpuCache { departing: u32::MAX, node: cpu.node, until: 0 }
     }
 
-    /// Whether the CPU still has the line, which another one has requested.
+    /// Whether the CPU still has the line, which another one has requested, when it has done with it.
     #[inline(always)]
-    fn keeps(&self, line: u32, now: Time) -> bool {
-        self.departing == line && now < self.until
+    fn keeps(&self, line: u32, done: Time) -> bool {
+        self.departing == line && done <= self.until
     }
 
     /// Notes that the CPU loses the line.

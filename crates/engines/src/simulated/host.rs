@@ -79,6 +79,9 @@ pub struct TransferCosts {
     /// has it and other requests wait. Before that, the request is on its way. For lines that
     /// one CPU has exclusively.
     pub busy_per_mille: u32,
+    /// How many of a thousand atomic instructions that a CPU issues right after the one that got it the line still find
+    /// it, if another CPU at this distance asks for it already, to write it.
+    pub keep_per_mille: u32,
 }
 
 /// Costs that do not depend on the distance.
@@ -97,8 +100,6 @@ pub struct Costs {
     /// Whether a CPU that reads a line which another CPU has written gets it exclusively.
     /// Otherwise both have it to read.
     pub read_moves: bool,
-    /// How long a CPU keeps a line that it got exclusively, if others request it already.
-    pub hold: Time,
     /// One turn of a spin loop that reads nothing.
     pub pause: Time,
     /// How long everything takes while another thread of the core is busy, in thousandths. A
@@ -196,6 +197,12 @@ impl Host {
         let busiest = self.transfers.iter().map(|transfer| transfer.busy_per_mille).max();
         if let Some(busy) = busiest.filter(|&busy| busy > 1000) {
             return Some(format!("a line is in flight for {busy} thousandths of its transfer"));
+        }
+        let kept = self.transfers.iter().map(|transfer| transfer.keep_per_mille).max();
+        if let Some(keep) = kept.filter(|&keep| keep >= 1000) {
+            return Some(format!(
+                "an owner keeps a line {keep} of 1000 times: others never get it"
+            ));
         }
         let exiting = self.guest.and_then(|guest| guest.pause_loop_exiting);
         if exiting.is_some_and(|exiting| exiting.window == 0) {

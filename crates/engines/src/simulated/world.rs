@@ -89,7 +89,7 @@ impl World {
         let home = |number| setup.home(number, options.preemption);
         let tasks = (0..setup.tasks).map(|i| task(i, first_cpu(i)));
         let handlers = (0..handlers).map(|number| task(setup.tasks + number, home(number)));
-        let lines = CacheLines::new(setup.region, host, home);
+        let lines = CacheLines::new(setup.region, host, seeded(options.seed, 0), home);
         let cpus: Vec<RunQueue> = (0..host.cpus.len()).map(run_queue).collect();
         let mut world = World {
             threads_share_cores: setup.cpus.iter().any(|&cpu| cpus[cpu].slower_per_mille != 1000),

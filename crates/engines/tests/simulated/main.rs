@@ -42,6 +42,7 @@ fn host(nodes: usize, cpus: usize) -> Host {
         atomic_modified: time,
         atomic_shared: time,
         busy_per_mille: 500,
+        keep_per_mille: 0,
     };
     Host {
         cpus: (0..nodes * cpus).map(location).collect(),
@@ -53,7 +54,6 @@ fn host(nodes: usize, cpus: usize) -> Host {
             atomic: 9 * NS,
             busy_shared: TRANSFER / 2,
             read_moves: false,
-            hold: 0,
             pause: 5 * NS,
             both_threads_per_mille: 1500,
             park: 1000 * NS,
