@@ -1,5 +1,6 @@
 //! Lines of memory that several CPUs need for an operation.
 
+use records::operations::RecordedOperations;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub struct Conflicts {
     pub ceilings: Vec<Ceiling>,
     /// What limits the answer, a sentence each.
     pub warnings: Vec<String>,
+    /// The first operations of each task, step by step, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedOperations>,
 }
 
 /// Instructions of an operation.

@@ -16,6 +16,7 @@ mod planned;
 mod scaling;
 mod shown;
 mod simulated;
+mod simulated_operation;
 mod sweep;
 
 use anyhow::{Context, Result};
@@ -62,6 +63,9 @@ pub use crate::simulated::{
     AlgorithmCurves, AlgorithmPoint, DrawnInterval, Incidents, ListedIncident, NativeAgreement,
     NativeAgreements, PlacementRatio, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
     ReplayTarget, ReplayedIncident, Replays, SimulatedAlgorithm, SimulatedLoad, SimulatedRatio,
+};
+pub use crate::simulated_operation::{
+    OperationCurves, OperationPoint, SimulatedOperation, StoppingLine,
 };
 pub use crate::sweep::{curve_metric, hysteresis, rate_name, sweep};
 

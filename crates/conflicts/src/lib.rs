@@ -23,12 +23,13 @@ use answers::{ConflictLine, Conflicts, Instructions};
 use described_hosts::DescribedHost;
 use guests::program::TracedProgram;
 use guests::tracer::{Actor, Trace};
+use records::operations::RecordedOperations;
 
 pub use crate::by_function::{by_function, by_kernel_function};
 pub use crate::difference::difference;
 pub use crate::image::Image;
 pub use crate::kernel::{KernelImage, kernel_types};
-use crate::lines::Lines;
+use crate::lines::{Lines, recorded};
 pub use crate::names::Namer;
 pub use crate::program::ProgramImage;
 
@@ -41,6 +42,8 @@ pub struct Traced<'a> {
     pub tasks: u32,
     pub counted: Counted,
     pub trace: &'a Trace,
+    /// Whether to add the operations step by step.
+    pub records: bool,
 }
 
 /// Which operations were counted.
@@ -59,7 +62,8 @@ pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> 
         Counted::Windows(each) => (each, each.map(|each| (each * u64::from(*tasks)) as f64)),
         Counted::Whole(number) => ([number.unwrap_or(0), 0], [number.unwrap_or(1) as f64; 2]),
     };
-    let mut lines = Lines::new(image).rows(trace, operations);
+    let mut named = Lines::new(image);
+    let mut lines = named.rows(trace, operations);
     let is_whole = matches!(traced.counted, Counted::Whole(_));
     if is_whole {
         lines.iter_mut().for_each(in_one_window);
@@ -76,6 +80,11 @@ pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> 
         instructions: instructions(trace, operations, is_whole),
         ceilings: hosts.iter().filter_map(ceiling).collect(),
         least_transfers: least_transfers(trace, *tasks, window_operations[0], is_whole),
+        recorded: traced.records.then(|| RecordedOperations {
+            operation: traced.operation.clone(),
+            on: traced.on.clone(),
+            ..recorded(trace, &named, operations[0])
+        }),
         lines,
         warnings: [warnings(trace), on_one_cpu.into_iter().collect(), without_types(image)]
             .concat(),
@@ -153,6 +162,7 @@ pub fn of_program(
         instructions: Some(Instructions { user: executed as f64 / per, ..Instructions::default() }),
         ceilings: hosts.iter().filter_map(|host| ceiling::ceiling(&lines, host)).collect(),
         least_transfers: least_transfers(trace, *threads as u32, operations.unwrap_or(0), true),
+        recorded: None,
         lines,
         warnings: warnings(trace),
     }

@@ -5,6 +5,8 @@
 //! Lines of objects that travel between CPUs, or of which there are many, are one row: what counts is the kind of object
 //! and which of its lines.
 
+mod recording;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use answers::{ConflictLine, ConflictMember, LineKind, LockWait, OneLine, Sharing};
@@ -13,6 +15,8 @@ use perf_data::Member;
 
 use crate::image::{Image, Place};
 use crate::names::{Candidates, Evidence, Namer, lock_of};
+
+pub use recording::recorded;
 
 /// The number of operations in each window, all tasks together.
 pub type Operations = [f64; 2];

@@ -132,7 +132,23 @@ pub const COSTS: [&str; 20] = [
 
 /// Costs that a file may leave out. Then links and memories have unlimited bandwidth, and virtual
 /// CPUs no costs of their own and no pause-loop exiting.
-pub const OPTIONAL: [&str; 6] = ["link", "memory", "exit", "kick", "ple_window", "ple_gap"];
+pub const OPTIONAL: [&str; 9] =
+    ["link", "memory", "exit", "kick", "ple_window", "ple_gap", "instruction", "call", "own_line"];
+/// What the work of recorded operations costs on hosts whose file does not say it: the name, the range, and why.
+const PACE: [(&str, &str, &str); 3] = [
+    (
+        "instruction",
+        "0.15..0.3..0.6 ns",
+        "the kernel executes one to two instructions in a cycle at 2 to 3.5 GHz, where lines are at hand",
+    ),
+    (
+        "call",
+        "20..60..200 ns",
+        "into the kernel and back, with and without page table isolation and other mitigations",
+    ),
+    ("own_line", "0.3..1..4 ns", "a line of the CPU's own: from L1, and some from L2"),
+];
+
 /// Costs that are the time of a line, for which a file may give a bandwidth in `GB/s`.
 const BANDWIDTHS: [&str; 2] = ["link", "memory"];
 
@@ -207,6 +223,11 @@ fn numbers(file: &HostFile, distance_count: usize) -> Result<BTreeMap<String, Nu
         bail!("[transfer.{name}]: no two CPUs of this host are at that distance");
     }
     reader.read("costs", &file.costs, &COSTS, &OPTIONAL)?;
+    for (name, range, why) in PACE {
+        if !file.costs.contains_key(name) {
+            reader.assume(&format!("costs.{name}"), range, why)?;
+        }
+    }
     let has = |key: &str| file.costs.contains_key(key);
     ensure!(file.nodes > 1 || !has("link"), "costs.link: a host of one node has no links");
     ensure!(has("exit") == has("kick"), "costs.exit and costs.kick must be given together");
@@ -227,6 +248,13 @@ struct NumberReader {
 }
 
 impl NumberReader {
+    /// Adds a number that the file does not have.
+    fn assume(&mut self, name: &str, range: &str, why: &str) -> Result<()> {
+        let entry = NumberEntry::assumed(range, why);
+        self.numbers.insert(name.to_string(), entry.number(self.units, &[])?);
+        Ok(())
+    }
+
     /// Reads a table, which must have all `required` keys, and may have `optional` ones.
     fn read(
         &mut self,
@@ -251,6 +279,19 @@ impl NumberReader {
         }
         Ok(())
     }
+}
+
+/// What the work of recorded operations costs, in ps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// An instruction, with its accesses to lines that are at hand.
+    pub instruction: f64,
+    /// Entering the kernel and leaving it, once an operation.
+    pub call: f64,
+    /// The first access of an operation to a line of its own.
+    pub own_line: f64,
+    /// An atomic instruction on such a line.
+    pub atomic: f64,
 }
 
 /// The location of a CPU, numbered as in Linux: the first threads of all cores, node by node, and
@@ -336,6 +377,29 @@ impl DescribedHost {
     fn at_distance(&self, distance: &str, cost: &str) -> String {
         let own = format!("transfer.{distance}.{cost}");
         if self.numbers.contains_key(&own) { own } else { format!("costs.{cost}") }
+    }
+
+    /// The same host with one value for a number: in its base unit, and without a range.
+    pub fn fixed(&self, name: &str, value: f64) -> DescribedHost {
+        let mut fixed = self.clone();
+        if let Some(number) = fixed.numbers.get_mut(name) {
+            (number.low, number.middle, number.high) = (value, value, value);
+        }
+        fixed
+    }
+
+    /// The costs of a CPU's own work with a value drawn from each range.
+    pub fn pace(&self, draw: Draw) -> Pace {
+        let number = |name: &str| {
+            let name = format!("costs.{name}");
+            self.numbers.get(&name).map_or(0.0, |number| number.draw(draw, &name))
+        };
+        Pace {
+            instruction: number("instruction"),
+            call: number("call"),
+            own_line: number("own_line"),
+            atomic: number("atomic"),
+        }
     }
 
     /// The host with a value drawn from each range.

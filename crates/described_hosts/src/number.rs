@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 /// A number in the format of a file: `{ found = "109 cycles", source = "sosp13" }`. It is a value
 /// or a range with its unit, and its origin.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NumberEntry {
     /// The value, where a publication has it.
@@ -72,6 +72,12 @@ pub enum Draw {
 }
 
 impl NumberEntry {
+    /// A plausible range, with its reason.
+    pub fn assumed(range: &str, why: &str) -> NumberEntry {
+        let (assumed, why) = (Some(range.to_string()), Some(why.to_string()));
+        NumberEntry { assumed, why, ..NumberEntry::default() }
+    }
+
     /// Reads the number, and says where it comes from.
     pub fn number(&self, units: Units, sources: &[String]) -> Result<Number> {
         let (text, origin) = match (&self.found, &self.measured, &self.assumed) {

@@ -180,6 +180,17 @@ struct execution {
 };
 #define EXECUTIONS (1ull << 17)
 
+/* One access of an operation of the first window, in its order. Rust: RawStep. */
+struct step {
+	uint64_t address;          /* of its first byte, as the line of struct access */
+	uint64_t pc;
+	uint32_t at;               /* instructions that the operation had executed before, in the kernel and its own */
+	uint16_t operation;        /* how many of its CPU had ended */
+	uint8_t how;               /* as of struct access; 0: the operation ends here; 16: it waits for something */
+	uint8_t bytes;
+};
+#define STEPS (1ull << 17) /* of a CPU */
+
 /* The memory shared with knee. Rust: Head. */
 struct head {
 	uint64_t bytes;            /* of the whole mapping */
@@ -198,6 +209,7 @@ struct head {
 	/* Kernel instructions of single operations, of which each opens its window anew. */
 	uint32_t operations[OPERATION_CPUS][OPERATION_WINDOWS];
 	uint32_t operation[OPERATION_CPUS][OPERATION_WINDOWS][OPERATIONS];
+	uint32_t steps[OPERATION_CPUS]; /* in use, of struct step */
 };
 
 /* A kernel stack that a task runs on. */
@@ -219,6 +231,7 @@ struct cpu {
 	uint64_t last_repeated;    /* pc of the repeated string instruction that ran last */
 	uint64_t executed;         /* instructions while a window was open */
 	uint64_t before;           /* kernel instructions of the window before the operation that goes on */
+	uint64_t began;            /* the same with the operations' own instructions */
 	uint64_t stored, stored_by; /* the address of the last store in the kernel, and of its instruction */
 	/* Slots of the table that it used lately, by their instructions. */
 	struct access *recent[RECENT];
@@ -228,6 +241,7 @@ static struct head *head;
 static struct line *lines;
 static struct access *table;
 static struct execution *executions;
+static struct step *steps;
 static struct cpu cpus[CPUS];
 static struct stack stacks[STACKS];
 static struct stack unknown_stack[CPUS];
@@ -288,6 +302,24 @@ static enum actor actor_of(const struct stack *stack, int is_kernel)
 	return is_kernel ? KERNEL : USER;
 }
 
+/* Adds a step to the operation that a CPU is in. Without room, the operation is not whole. */
+static void step(unsigned cpu, uint64_t address, uint64_t pc, int how, unsigned bytes)
+{
+	const uint64_t *executed = head->instructions[cpu][1];
+	uint32_t n = head->steps[cpu];
+	struct step *step = &steps[cpu * STEPS + n];
+
+	if (n == STEPS)
+		return;
+	head->steps[cpu] = n + 1;
+	step->address = address;
+	step->pc = pc;
+	step->at = executed[KERNEL] + executed[USER] - cpus[cpu].began;
+	step->operation = head->operations[cpu][1];
+	step->how = how;
+	step->bytes = bytes;
+}
+
 static void on_switch(unsigned cpu, uint32_t info, uint64_t address, void *unused)
 {
 	(void)unused;
@@ -316,8 +348,11 @@ static void on_preemption(unsigned cpu, void *kind)
 		return;
 	for (uint64_t e = 0; !is_preemption && e < head->entries; e++)
 		is_preemption = head->entry[e].kind == EXIT && caller >= head->entry[e].pc && caller < head->entry[e].end;
-	if (!is_preemption)
+	if (!is_preemption) {
+		if (window_of(stack) == 1 && cpu < OPERATION_CPUS)
+			step(cpu, 0, caller, 16, 0);
 		return;
+	}
 	stack->preempted = cpus[cpu].stored;
 	on_entry(cpu, (void *)(uintptr_t)PREEMPTION);
 }
@@ -347,13 +382,17 @@ static void open_window(unsigned cpu, struct stack *stack, unsigned number)
 		slow_down(1);
 	if (cpu < OPERATION_CPUS && stack->window && stack->window < OPERATION_WINDOWS) {
 		uint64_t now = head->instructions[cpu][stack->window][KERNEL];
-		uint32_t n = head->operations[cpu][stack->window]++;
+		uint32_t n;
 
+		if (stack->window == 1)
+			step(cpu, 0, 0, 0, 0);
+		n = head->operations[cpu][stack->window]++;
 		if (n < OPERATIONS)
 			head->operation[cpu][stack->window][n] = now - cpus[cpu].before;
 	}
 	stack->window = number;
 	cpus[cpu].before = head->instructions[cpu][number][KERNEL];
+	cpus[cpu].began = cpus[cpu].before + head->instructions[cpu][number][USER];
 }
 
 static void open_program(struct stack *stack)
@@ -650,6 +689,10 @@ static void on_access(unsigned cpu, uint32_t info, uint64_t address, void *point
 		}
 	}
 	bytes = 1u << qemu_plugin_mem_size_shift(info);
+	/* A task's own stack is nobody else's. */
+	if (new.where >> 4 == 1 && (new.where & 15) <= USER && cpu < OPERATION_CPUS &&
+	    (address & ~(STACK_BYTES - 1)) != stack->base)
+		step(cpu, address, pc, new.how, bytes);
 	offset = address & 63;
 	new.line = address & ~63ull;
 	new.gaps = 0;
@@ -881,6 +924,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int n
 	lines = (struct line *)(head + 1);
 	table = (struct access *)(lines + LINES);
 	executions = (struct execution *)(table + head->slots);
+	steps = (struct step *)(executions + EXECUTIONS);
 	self = id;
 	is_system = info->is_system;
 	if (is_system) {

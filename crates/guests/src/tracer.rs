@@ -38,13 +38,17 @@ const OPERATION_WINDOWS: usize = 4;
 const OPERATIONS: usize = 1024;
 const AT_OPERATIONS: u64 = AT_INSTRUCTIONS + 8 * (CPUS * WINDOWS * ACTORS) as u64;
 const AT_OPERATION: u64 = AT_OPERATIONS + 4 * (OPERATION_CPUS * OPERATION_WINDOWS) as u64;
-const HEAD_BYTES: u64 = AT_OPERATION + 4 * (OPERATION_CPUS * OPERATION_WINDOWS * OPERATIONS) as u64;
+const AT_STEP_COUNTS: u64 =
+    AT_OPERATION + 4 * (OPERATION_CPUS * OPERATION_WINDOWS * OPERATIONS) as u64;
+const HEAD_BYTES: u64 = AT_STEP_COUNTS + 4 * OPERATION_CPUS as u64;
 const LINE_BYTES: usize = 128;
 const SLOT_BYTES: usize = 40;
 const EXECUTION_BYTES: usize = 16;
 const AT_TABLE: u64 = HEAD_BYTES + LINES * LINE_BYTES as u64;
 const AT_EXECUTIONS: u64 = AT_TABLE + SLOTS * SLOT_BYTES as u64;
-const END: u64 = AT_EXECUTIONS + EXECUTIONS * EXECUTION_BYTES as u64;
+const AT_STEPS: u64 = AT_EXECUTIONS + EXECUTIONS * EXECUTION_BYTES as u64;
+const STEP_BYTES: usize = 24;
+const END: u64 = AT_STEPS + OPERATION_CPUS as u64 * STEPS * STEP_BYTES as u64;
 
 /// Room for this many lines, as `LINES` of the plugin.
 const LINES: u64 = 1 << 18;
@@ -54,6 +58,9 @@ const SLOTS: u64 = 1 << 21;
 
 /// Room for this many different instructions of the kernel, as `EXECUTIONS` of the plugin.
 const EXECUTIONS: u64 = 1 << 17;
+
+/// Room for this many steps of each CPU's operations, as `STEPS` of the plugin.
+const STEPS: u64 = 1 << 17;
 
 /// What a CPU does while it accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,6 +146,8 @@ pub struct Trace {
     pub operations: Vec<Operations>,
     /// How often the measured tasks executed each instruction of the kernel, in all windows and on all CPUs.
     pub executions: Vec<Execution>,
+    /// The first operations of each CPU in the first window, access by access.
+    pub steps: Vec<Steps>,
     /// Accesses, and instructions, that were not counted, for want of room.
     pub lost: u64,
     /// Times that a task could not be told from others.
@@ -171,6 +180,39 @@ pub struct Operations {
     pub cpu: u16,
     pub window: u8,
     pub instructions: Vec<u32>,
+}
+
+/// Whole operations of a CPU in the first window, step by step. Accesses to the task's own stack are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps {
+    pub cpu: u16,
+    pub steps: Vec<Step>,
+}
+
+/// A step of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Instructions that the operation had executed before, in the kernel and its own.
+    pub at: u32,
+    pub what: StepKind,
+}
+
+/// What an operation does in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepKind {
+    Access {
+        /// The first byte: a virtual address, but the physical one where the access was by a user address.
+        address: u64,
+        bytes: u8,
+        is_user_address: bool,
+        how: How,
+        /// The address of the instruction.
+        instruction: u64,
+    },
+    /// It waits for something: this instruction calls `schedule`.
+    Waits { instruction: u64 },
+    /// It ends.
+    Ends,
 }
 
 /// Where the kernel is entered and switches tasks, for the plugin.
@@ -303,7 +345,24 @@ impl Tracer {
         trace.accesses = self.table(AT_TABLE, (SLOTS, SLOT_BYTES), access)?;
         let executions = (EXECUTIONS, EXECUTION_BYTES);
         trace.executions = self.table(AT_EXECUTIONS, executions, execution)?;
+        trace.steps = self.steps(&head)?;
         Ok(trace)
+    }
+
+    /// The steps of whole operations, of each CPU that has some.
+    fn steps(&self, head: &[u8]) -> Result<Vec<Steps>> {
+        let mut all = Vec::new();
+        for cpu in 0..OPERATION_CPUS {
+            let n = short(head, AT_STEP_COUNTS as usize + 4 * cpu) as usize;
+            let mut bytes = vec![0; n * STEP_BYTES];
+            let at = AT_STEPS + cpu as u64 * STEPS * STEP_BYTES as u64;
+            self.counts.read_exact_at(&mut bytes, at).context("reading the steps")?;
+            let mut steps: Vec<Step> = bytes.chunks_exact(STEP_BYTES).map(step).collect();
+            let ends = steps.iter().rposition(|step| step.what == StepKind::Ends);
+            steps.truncate(ends.map_or(0, |last| last + 1));
+            all.extend((!steps.is_empty()).then_some(Steps { cpu: cpu as u16, steps }));
+        }
+        Ok(all)
     }
 
     /// The filled entries of a table.
@@ -339,13 +398,35 @@ fn access(slot: &[u8]) -> Option<Access> {
         cpu: u16::from_ne_bytes(slot[28..30].try_into().ok()?),
         window: where_ >> 4,
         actor: *ALL_ACTORS.get(usize::from(where_ & 0xf))?,
-        how: match how & 3 {
-            1 => How::Load,
-            2 => How::Store,
-            _ => How::Atomic,
-        },
+        how: how_of(how),
         is_user_address: how & 4 != 0,
     })
+}
+
+/// A step of an operation.
+fn step(entry: &[u8]) -> Step {
+    const WAITS: u8 = 16;
+    let (instruction, how) = (word(entry, 8), entry[22]);
+    let what = match how {
+        0 => StepKind::Ends,
+        WAITS => StepKind::Waits { instruction },
+        how => StepKind::Access {
+            address: word(entry, 0),
+            bytes: entry[23],
+            is_user_address: how & 4 != 0,
+            how: how_of(how),
+            instruction,
+        },
+    };
+    Step { at: short(entry, 16), what }
+}
+
+fn how_of(how: u8) -> How {
+    match how & 3 {
+        1 => How::Load,
+        2 => How::Store,
+        _ => How::Atomic,
+    }
 }
 
 /// A filled slot of the executed instructions.

@@ -165,6 +165,7 @@ pub struct Simulate {
 
 #[derive(Subcommand)]
 pub enum SimulateAction {
+    Operation(Box<verbs::simulate_operation::Arguments>),
     /// Simulate published measurements, and compare with them
     Replay(lab::replay::ReplayArguments),
 }

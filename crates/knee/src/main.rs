@@ -151,6 +151,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Simulate(simulate) => match &simulate.action {
             None => lab::simulate::run(&simulate.arguments),
             Some(SimulateAction::Replay(arguments)) => lab::replay::run(arguments),
+            Some(SimulateAction::Operation(arguments)) => {
+                verbs::simulate_operation::run(arguments, &store()?)
+            }
         },
         Verb::New(arguments) => verbs::new::run(&arguments),
         Verb::List(arguments) => verbs::list::run(&arguments, &store()?),

@@ -7,7 +7,7 @@ use clap::Command;
 use host::terminal::hint;
 
 /// Old words, and the words that stand for them now.
-pub const RENAMED: [(&str, &str); 15] = [
+pub const RENAMED: [(&str, &str); 16] = [
     ("boot", "kernel boot"),
     ("calibrate", "doctor calibrate"),
     ("chunk", "fleet chunk"),
@@ -23,6 +23,7 @@ pub const RENAMED: [(&str, &str); 15] = [
     ("screen", "bisect screen"),
     ("selfcheck --host", "doctor verdicts"),
     ("series", "bisect series"),
+    ("simulate --operation", "simulate operation"),
 ];
 
 /// What `knee explain --view` took before it took forms of answers, and `--part` takes now.

@@ -8,6 +8,7 @@ mod c_files;
 pub mod calibrate;
 pub mod check;
 pub mod host_check;
+pub mod operation;
 pub mod replay;
 pub mod report;
 pub mod selfcheck;

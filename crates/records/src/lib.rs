@@ -20,6 +20,7 @@ mod load;
 mod metric;
 mod opened;
 mod operation_source;
+pub mod operations;
 mod own_load;
 pub mod parse;
 mod planned;

@@ -6,6 +6,7 @@
 
 pub mod checks;
 pub mod litmus;
+pub mod operations;
 pub mod replays;
 pub mod simulations;
 mod subject;

@@ -153,6 +153,13 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         "simulate",
         ["knee simulate ticket,mcs --host generic-2s", "knee simulate my_lock.c --cpus 1..all"],
     ),
+    (
+        "simulate operation",
+        [
+            "knee simulate operation stat --host modern-8n",
+            "knee simulate operation stat.json --rate 1.2M/s # knee conflicts stat --steps --json",
+        ],
+    ),
     ("simulate replay", ["knee simulate replay I5", "knee simulate replay --all"]),
     ("new", ["knee new load my_load.c", "knee new lock my_lock.c"]),
     ("list", ["knee list -n 50 --since 7d", "knee list workloads"]),

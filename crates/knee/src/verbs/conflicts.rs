@@ -1,12 +1,14 @@
 //! `knee conflicts`: the cache lines that an operation's CPUs contend for, counted on emulated CPUs.
 
+pub mod guest_flags;
 mod matrix;
-mod one_cpu;
+pub mod one_cpu;
 mod operation;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::slice;
 use std::time::Duration;
 
 use answers::{ConflictAnswer, Conflicts, LineChange, PairObjects};
@@ -17,10 +19,12 @@ use host::signals;
 use host::terminal::hint;
 use pages::ViewFlags;
 use perf_data::KernelTypes;
-use records::{FileSystem, Guest};
+use records::FileSystem;
+use records::operations::RecordedOperations;
 use runner::places::guest::traced::TracedGuest;
 use store::Store;
 
+use self::guest_flags::GuestFlags;
 use self::one_cpu::OneCpu;
 use self::operation::Operation;
 use crate::flags::{BuildFlags, kernel};
@@ -67,27 +71,8 @@ pub struct Arguments {
     /// --git are built first: in minutes, later in one. A folder with arch/x86/boot/bzImage is taken as its make left it.
     #[arg(long = "kernel", value_name = "[NAME=]WHAT", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
-    /// Directory of the kernel's modules [default: next to the kernel, or this host's]
-    #[arg(long, value_name = "DIR", hide_short_help = true)]
-    modules: Option<PathBuf>,
-    /// Words to add to the kernel command line
-    #[arg(long, value_name = "WORDS", hide_short_help = true)]
-    cmdline: Option<String>,
-    /// Number of tasks, each on its own CPU
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
-    tasks: u32,
-    /// Tasks as threads of one process
-    #[arg(long)]
-    threads: bool,
-    /// Operations of each task in the first window; the second has twice as many [default: 256]
-    #[arg(long = "operations", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    window: Option<u64>,
-    /// A parameter of the workloads
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
-    settings: Vec<(String, String)>,
-    /// File system to work in, made on the virtual machine's disk [default: tmpfs]
-    #[arg(long = "fs", value_name = "KIND")]
-    file_system: Option<String>,
+    #[command(flatten)]
+    guest: GuestFlags,
     /// Described host whose transfer times bound the rate (`knee list hosts`)
     #[arg(long = "host", value_name = "HOST", default_value = "icelake-2s")]
     hosts: Vec<String>,
@@ -101,9 +86,11 @@ pub struct Arguments {
     /// `last`, a label, an id or its start, or a directory.
     #[arg(long, value_name = "RECORD", conflicts_with_all = ["matrix", "user", "commands"])]
     record: Option<String>,
-    /// Compile and run files that others wrote without asking
-    #[arg(long, hide_short_help = true)]
-    yes: bool,
+    /// Add the first operations step by step to --json
+    ///
+    /// For `knee simulate --operation`, which repeats them on the CPUs of a described host.
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["matrix", "user", "commands"])]
+    steps: bool,
     /// Exit with status 3 if a line is contended that was not on the first kernel
     #[arg(long, value_enum, value_name = "CHANGE")]
     fail_if: Option<FailIf>,
@@ -126,11 +113,6 @@ const FAILED: u8 = 3;
 /// How long the operations of one workload may take, in emulation.
 const TIME: Duration = Duration::from_secs(600);
 
-fn setting(text: &str) -> Result<(String, String)> {
-    let (name, value) = text.split_once('=').context("must be NAME=VALUE, such as size=4k")?;
-    Ok((name.to_string(), value.to_string()))
-}
-
 fn objects(text: &str) -> Result<PairObjects> {
     let named = PairObjects::ALL.into_iter().find(|objects| objects.name() == text);
     named.context("must be own, directory or file")
@@ -144,16 +126,23 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     if arguments.matrix {
         return matrix::run(arguments);
     }
-    let operations = operation::operations(arguments)?;
+    let operations =
+        operation::of_words(&arguments.operations, &arguments.commands, &arguments.guest)?;
     let rates = OneCpu::find(arguments, &operations, store)?;
-    let made = arguments.file_system.as_deref().map(FileSystem::parse).transpose()?;
+    let made = arguments.guest.made()?;
     let hosts = hosts(arguments)?;
     let kernels = kernels(arguments)?;
     signals::catch();
     let mut answer = ConflictAnswer::default();
     for (name, path) in &kernels {
         let name = (kernels.len() > 1).then_some(name.as_str());
-        let traced = on_kernel((name, path), &operations, made.as_ref(), &hosts, arguments)?;
+        let asked = Asked {
+            made: made.as_ref(),
+            hosts: &hosts,
+            flags: &arguments.guest,
+            records: arguments.steps,
+        };
+        let traced = on_kernel((name, path), &operations, asked)?;
         answer.traced.extend(traced);
     }
     answer.traced.iter_mut().for_each(|traced| rates.meet(traced));
@@ -183,7 +172,7 @@ fn of_program(arguments: &Arguments) -> Result<ExitCode> {
         program.status
     );
     let named = arguments.operations[0].rsplit('/').next().unwrap_or_default();
-    let mut traced = conflicts::of_program(&program, named, arguments.window, &hosts);
+    let mut traced = conflicts::of_program(&program, named, arguments.guest.window, &hosts);
     OneCpu::given(arguments.rate).meet(&mut traced);
     let traced = vec![traced];
     let answer = ConflictAnswer { traced, ..ConflictAnswer::default() };
@@ -200,7 +189,7 @@ fn hosts(arguments: &Arguments) -> Result<Vec<DescribedHost>> {
 fn kernels(arguments: &Arguments) -> Result<Vec<(String, PathBuf)>> {
     match &arguments.kernels[..] {
         [] => Ok(vec![this_hosts()?]),
-        given => arguments.build.images(given, arguments.yes),
+        given => arguments.build.images(given, arguments.guest.yes),
     }
 }
 
@@ -217,20 +206,50 @@ fn this_hosts() -> Result<(String, PathBuf)> {
     Ok((release, path))
 }
 
+/// The first operations of each load step by step, on a kernel or this host's.
+pub fn recorded(
+    words: &[String],
+    kernel: Option<&(String, PathBuf)>,
+    flags: &GuestFlags,
+    build: &BuildFlags,
+) -> Result<Vec<RecordedOperations>> {
+    let operations = operation::of_words(words, &[], flags)?;
+    let made = flags.made()?;
+    let kernels = match kernel {
+        None => vec![this_hosts()?],
+        Some(kernel) => build.images(slice::from_ref(kernel), flags.yes)?,
+    };
+    signals::catch();
+    let asked = Asked { made: made.as_ref(), hosts: &[], flags, records: true };
+    let mut recorded = Vec::new();
+    for (_, path) in &kernels {
+        recorded.extend(on_kernel((None, path), &operations, asked)?);
+    }
+    Ok(recorded.into_iter().filter_map(|traced| traced.recorded).collect())
+}
+
+/// How operations are traced.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    made: Option<&'a FileSystem>,
+    hosts: &'a [DescribedHost],
+    flags: &'a GuestFlags,
+    /// Whether answers have operations step by step.
+    records: bool,
+}
+
 /// Traces all operations on one kernel, in one boot.
 fn on_kernel(
     (name, path): (Option<&str>, &Path),
     operations: &[Operation],
-    made: Option<&FileSystem>,
-    hosts: &[DescribedHost],
-    arguments: &Arguments,
+    asked: Asked,
 ) -> Result<Vec<Conflicts>> {
-    let mut traced = boot(path, operations, made, arguments)?;
+    let mut traced = boot(path, operations, asked.made, asked.flags)?;
     let release = traced.boot_facts().release.clone();
     let on = name.map_or(release.clone(), |name| format!("{name} ({release})"));
     let types = types(&traced)?;
     let namer = types.as_ref().map(|types| Namer::new(types, &traced.symbols));
-    let tracing = Tracing { made, hosts, arguments, namer: namer.as_ref() };
+    let tracing = Tracing { asked, namer: namer.as_ref() };
     let mut answers = Vec::new();
     for operation in operations {
         let answer = tracing.trace(&mut traced, operation, None);
@@ -247,16 +266,10 @@ fn boot<'a>(
     path: &Path,
     operations: impl IntoIterator<Item = &'a Operation>,
     made: Option<&FileSystem>,
-    arguments: &Arguments,
+    flags: &GuestFlags,
 ) -> Result<TracedGuest> {
     let path = path.canonicalize().with_context(|| format!("looking for {}", path.display()))?;
-    let guest = Guest {
-        kernel: Some(path),
-        modules: arguments.modules.clone(),
-        cmdline: arguments.cmdline.clone(),
-        cores: Some(arguments.tasks),
-        ..Guest::default()
-    };
+    let guest = flags.guest(path);
     let mut files = BTreeMap::new();
     for operation in operations {
         files.extend(operation.files()?);
@@ -282,9 +295,7 @@ pub fn types(traced: &TracedGuest) -> Result<Option<KernelTypes>> {
 
 /// What all traces of a boot need.
 struct Tracing<'a> {
-    made: Option<&'a FileSystem>,
-    hosts: &'a [DescribedHost],
-    arguments: &'a Arguments,
+    asked: Asked<'a>,
     /// What names the kernel's members.
     namer: Option<&'a Namer<'a>>,
 }
@@ -297,9 +308,9 @@ impl Tracing<'_> {
         operation: &Operation,
         beside: Option<&Operation>,
     ) -> Result<Conflicts> {
-        let tasks = self.arguments.tasks;
+        let tasks = self.asked.flags.tasks;
         let libraries = operation.libraries(traced)?;
-        let trace = traced.run(&operation.job(beside, self.arguments)?, self.made, TIME)?;
+        let trace = traced.run(&operation.job(beside, self.asked.flags)?, self.asked.made, TIME)?;
         let (memory, symbols) = (traced.memory()?, &traced.symbols);
         let mut image = KernelImage::new(memory, symbols, self.namer, tasks as usize)?;
         if let Some(program) = operation.program()? {
@@ -309,14 +320,10 @@ impl Tracing<'_> {
             operation: operation.name.clone(),
             on: traced.boot_facts().release.clone(),
             tasks,
-            counted: operation.counted(self.arguments),
+            counted: operation.counted(self.asked.flags),
             trace: &trace,
+            records: self.asked.records,
         };
-        Ok(conflicts::of_guest(&traced, &image, self.hosts))
+        Ok(conflicts::of_guest(&traced, &image, self.asked.hosts))
     }
-}
-
-/// Operations of each task in the first window.
-fn window(arguments: &Arguments) -> u64 {
-    arguments.window.unwrap_or(if arguments.matrix { 64 } else { 256 })
 }

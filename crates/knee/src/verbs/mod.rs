@@ -35,6 +35,7 @@ pub mod screen;
 pub mod series;
 pub mod serve;
 pub mod show;
+pub mod simulate_operation;
 pub mod top;
 pub mod watch;
 pub mod worker;

@@ -89,6 +89,7 @@ const ANSWERS: &[AnswerKind] = &[
     answer("show-workload", schema_of::<answers::WorkloadManual>),
     answer("simulate", schema_of::<answers::AlgorithmCurves>),
     answer("simulate-check", schema_of::<answers::NativeAgreements>),
+    answer("simulate-operation", schema_of::<answers::OperationCurves>),
     answer("simulate-replay", schema_of::<answers::Replays>),
     answer("simulate-replay-list", schema_of::<answers::Incidents>),
     answer("watch-show", schema_of::<bisector::WatchAnswer>),

@@ -217,7 +217,9 @@ pub fn trace(
 }
 
 /// All draws from the host's ranges, each with its seed and, if asked for, its placement; the middle comes first.
-fn draws<'a>(conditions: &'a Conditions) -> impl Iterator<Item = (Draw, Conditions<'a>)> {
+pub(crate) fn draws<'a>(
+    conditions: &'a Conditions,
+) -> impl Iterator<Item = (Draw, Conditions<'a>)> {
     let seed = conditions.seed;
     (0..=conditions.draws).map(move |number| {
         let drawn = DRAWN_PLACEMENTS[number as usize % DRAWN_PLACEMENTS.len()];
@@ -229,7 +231,7 @@ fn draws<'a>(conditions: &'a Conditions) -> impl Iterator<Item = (Draw, Conditio
 }
 
 /// The time in which caches are cold and queues empty.
-fn warm_up(length: Time) -> Time {
+pub(crate) fn warm_up(length: Time) -> Time {
     length / 10
 }
 

@@ -11,8 +11,9 @@ use host::terminal::hint;
 use records::FileSystem;
 use workloads::{Family, Forms, TaskForm, WORKLOADS, Workload};
 
+use super::guest_flags::GuestFlags;
 use super::operation::{self, Operation};
-use super::{Arguments, Tracing, boot, kernels, types};
+use super::{Arguments, Asked, Tracing, boot, kernels, types};
 
 /// Lines of a pair that are kept.
 const LINES: usize = 16;
@@ -42,14 +43,17 @@ impl Pairing {
 
 /// Traces all pairs on each kernel, and prints which contend.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let pairings = pairings(arguments)?;
-    let made = arguments.file_system.as_deref().map(FileSystem::parse).transpose()?;
+    let made = arguments.guest.made()?;
+    // So many operations show what contends, in half a minute for each hundred pairs.
+    let window = arguments.guest.window.or(Some(64));
+    let flags = GuestFlags { window, ..arguments.guest.clone() };
+    let pairings = pairings(arguments, &flags)?;
     let kernels = kernels(arguments)?;
     signals::catch();
     let mut answer = ConflictAnswer::default();
     for (name, path) in &kernels {
         let name = (kernels.len() > 1).then_some(name.as_str());
-        answer.pairs.extend(on_kernel((name, path), &pairings, made.as_ref(), arguments)?);
+        answer.pairs.extend(on_kernel((name, path), &pairings, made.as_ref(), &flags)?);
     }
     let page = pages::conflicts(&answer);
     arguments.view.print(|| Ok(answer), || Ok(page))?;
@@ -57,14 +61,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// What is paired: calls on files where objects are named or nothing is, else workloads.
-fn pairings(arguments: &Arguments) -> Result<Vec<Pairing>> {
+fn pairings(arguments: &Arguments, flags: &GuestFlags) -> Result<Vec<Pairing>> {
     let words = arguments.operations.iter().flat_map(|word| word.split(','));
     let mut words: Vec<String> = words.map(str::to_string).collect();
     if arguments.objects.is_empty() && !words.is_empty() {
         if words == [ALL] {
-            words = all_names(arguments);
+            words = all_names(flags);
         }
-        let operations = operation::of_words(&words, arguments)?;
+        let operations = operation::of_words(&words, &[], flags)?;
         // Of loads of the user's own, the tasks are their programs'.
         operations.iter().try_for_each(|operation| operation.native().map(drop))?;
         return Ok(vec![Pairing { objects: None, operations }]);
@@ -81,7 +85,7 @@ fn pairings(arguments: &Arguments) -> Result<Vec<Pairing>> {
         given => given,
     };
     let pairing = |objects: &PairObjects| {
-        let operations = words.iter().map(|call| Operation::call(call, *objects, arguments));
+        let operations = words.iter().map(|call| Operation::call(call, *objects, flags));
         Ok(Pairing { objects: Some(*objects), operations: operations.collect::<Result<_>>()? })
     };
     objects.iter().map(pairing).collect()
@@ -92,15 +96,16 @@ fn on_kernel<'a>(
     (name, path): (Option<&str>, &Path),
     pairings: &'a [Pairing],
     made: Option<&FileSystem>,
-    arguments: &Arguments,
+    flags: &GuestFlags,
 ) -> Result<Vec<ConflictPair>> {
     let operations = pairings.iter().flat_map(|pairing| &pairing.operations);
-    let mut traced = boot(path, operations, made, arguments)?;
+    let mut traced = boot(path, operations, made, flags)?;
     let release = traced.boot_facts().release.clone();
     let on = name.map_or(release.clone(), |name| format!("{name} ({release})"));
     let types = types(&traced)?;
     let namer = types.as_ref().map(|types| Namer::new(types, &traced.symbols));
-    let tracing = Tracing { made, hosts: &[], arguments, namer: namer.as_ref() };
+    let tracing =
+        Tracing { asked: Asked { made, hosts: &[], flags, records: false }, namer: namer.as_ref() };
     let pairs = || {
         let of_pairing = |one: &'a Pairing| one.pairs().map(|pair| (one.objects, pair));
         pairings.iter().flat_map(of_pairing)
@@ -124,8 +129,8 @@ fn on_kernel<'a>(
 }
 
 /// Workloads of these families that run as asked for.
-fn all_names(arguments: &Arguments) -> Vec<String> {
-    let form = if arguments.threads { TaskForm::Threads } else { TaskForm::Processes };
+fn all_names(flags: &GuestFlags) -> Vec<String> {
+    let form = if flags.threads { TaskForm::Threads } else { TaskForm::Processes };
     let runs = |workload: &&Workload| {
         let can = !matches!(workload.spec.forms, Forms::Only(only, _) if only != form);
         FAMILIES.contains(&workload.spec.family) && can

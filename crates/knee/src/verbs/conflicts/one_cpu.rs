@@ -27,6 +27,20 @@ pub fn rate(text: &str) -> Result<f64> {
     rate.context("must be operations a second above 0, such as 850000, 1.2M or 1.2M/s")
 }
 
+/// The id of a record, and its rates of one CPU by workload.
+pub fn rates_of_one_cpu(which: &str, store: &Store) -> Result<(String, BTreeMap<String, f64>)> {
+    let record = store::open(&find(which, store)?)?;
+    let mut rates = BTreeMap::new();
+    for curve in analysis::curves(&record) {
+        let one = curve.cells.iter().find(|cell| cell.point.cpus == 1 && cell.point.tasks == 1);
+        let rate = one.and_then(|cell| cell.spread(RATE)).map(|spread| spread.mean);
+        if let Some(rate) = rate.filter(|rate| *rate > 0.0) {
+            rates.entry(curve.point.workload.clone()).or_insert(rate);
+        }
+    }
+    Ok((record.record.id, rates))
+}
+
 impl OneCpu {
     /// The rate that --rate gives.
     pub fn given(rate: Option<f64>) -> OneCpu {
@@ -43,16 +57,7 @@ impl OneCpu {
             );
             return Ok(OneCpu::given(arguments.rate));
         };
-        let record = store::open(&find(which, store)?)?;
-        let mut rates = BTreeMap::new();
-        for curve in analysis::curves(&record) {
-            let one = curve.cells.iter().find(|cell| cell.point.cpus == 1 && cell.point.tasks == 1);
-            let rate = one.and_then(|cell| cell.spread(RATE)).map(|spread| spread.mean);
-            if let Some(rate) = rate.filter(|rate| *rate > 0.0) {
-                rates.entry(curve.point.workload.clone()).or_insert(rate);
-            }
-        }
-        let id = &record.record.id;
+        let (id, rates) = rates_of_one_cpu(which, store)?;
         if let Some(missing) = operations.iter().find(|one| !rates.contains_key(&one.name)) {
             let name = &missing.name;
             bail!("{id} has no rate of {name} on one CPU: run `knee run {name} --cpus 1..all`");

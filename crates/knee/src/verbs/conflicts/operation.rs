@@ -18,7 +18,8 @@ use runner::places::guest::{directory_of_run, program_in_guest};
 use setup::foreign::Foreign;
 use workloads::{ParameterKind, Workload};
 
-use super::{Arguments, TIME, window};
+use super::TIME;
+use super::guest_flags::GuestFlags;
 use crate::{experiment_file, named};
 
 /// An operation to trace.
@@ -36,15 +37,15 @@ enum TracedWork {
     Command(Box<Command>, PathBuf),
 }
 
-/// All operations that were asked for, compiled where they are code.
-pub fn operations(arguments: &Arguments) -> Result<Vec<Operation>> {
-    of_words(&arguments.operations, arguments)
-}
-
 /// The operations of these words, and the commands.
-pub fn of_words(words: &[String], arguments: &Arguments) -> Result<Vec<Operation>> {
+/// They are compiled where they are code.
+pub fn of_words(
+    words: &[String],
+    commands: &[String],
+    flags: &GuestFlags,
+) -> Result<Vec<Operation>> {
     let mut loads: Vec<Load> = words.iter().map(|word| named::load(word)).collect::<Result<_>>()?;
-    loads.extend(arguments.commands.iter().map(|line| {
+    loads.extend(commands.iter().map(|line| {
         let run = CommandLine::Text(line.clone());
         Load::new(Command { run, ..Command::default() })
     }));
@@ -52,19 +53,16 @@ pub fn of_words(words: &[String], arguments: &Arguments) -> Result<Vec<Operation
     // Where there are guests, loads are compiled for them, too; whichever kernel they will boot.
     let guest = Some(Guest { kernel: Some(PathBuf::from("any")), ..Guest::default() });
     let experiment = Experiment { loads, guest, ..Experiment::default() };
-    let experiment = experiment_file::permitted(Foreign::typed(experiment), arguments.yes)?;
+    let experiment = experiment_file::permitted(Foreign::typed(experiment), flags.yes)?;
     let experiment = own_loads::compile_all(experiment)?.into_inner();
-    let operations: Vec<Operation> = experiment
-        .loads
-        .iter()
-        .map(|load| Operation::new(load, arguments))
-        .collect::<Result<_>>()?;
-    operations.iter().try_for_each(|operation| operation.check_window(arguments))?;
+    let operations: Vec<Operation> =
+        experiment.loads.iter().map(|load| Operation::new(load, flags)).collect::<Result<_>>()?;
+    operations.iter().try_for_each(|operation| operation.check_window(flags))?;
     Ok(operations)
 }
 
 impl Operation {
-    fn new(load: &Load, arguments: &Arguments) -> Result<Operation> {
+    fn new(load: &Load, flags: &GuestFlags) -> Result<Operation> {
         if let LoadWork::Own(own) = &load.work {
             return Ok(Operation {
                 name: own.name(),
@@ -80,31 +78,31 @@ impl Operation {
             return Ok(Operation { name, work, meets: false });
         }
         let workload = plan::workload(&load.name())?;
-        let given: BTreeMap<String, String> = arguments.settings.iter().cloned().collect();
+        let given: BTreeMap<String, String> = flags.settings.iter().cloned().collect();
         let work = native_job(workload, &given)?;
         let name = workload.name.to_string();
         Ok(Operation { name, work: TracedWork::Workload(work), meets: false })
     }
 
     /// A call of the workload `path_call` on these objects.
-    pub fn call(call: &str, objects: PairObjects, arguments: &Arguments) -> Result<Operation> {
+    pub fn call(call: &str, objects: PairObjects, flags: &GuestFlags) -> Result<Operation> {
         let workload = plan::workload(PATH_CALL)?;
         let chosen = [("call", call), ("object", objects.name())];
         let chosen = chosen.map(|(name, value)| (name.to_string(), value.to_string()));
-        let given = arguments.settings.iter().cloned().chain(chosen).collect();
+        let given = flags.settings.iter().cloned().chain(chosen).collect();
         let work = native_job(workload, &given)?;
         Ok(Operation { name: call.to_string(), work: TracedWork::Workload(work), meets: true })
     }
 
     /// Refuses a window that would not end in time: the shortest system call takes 30 to 60 µs where it is watched.
-    fn check_window(&self, arguments: &Arguments) -> Result<()> {
+    fn check_window(&self, flags: &GuestFlags) -> Result<()> {
         const WINDOW_MAX: u64 = 1_000_000;
         let is_window = !matches!(self.work, TracedWork::Command(..));
         ensure!(
-            !is_window || window(arguments) <= WINDOW_MAX,
+            !is_window || flags.window() <= WINDOW_MAX,
             "--operations {}: emulated CPUs that are watched do not get through more than {WINDOW_MAX} operations; some \
              hundreds show what each operation does, some thousands what happens once a batch",
-            window(arguments)
+            flags.window()
         );
         Ok(())
     }
@@ -143,31 +141,31 @@ impl Operation {
     }
 
     /// Which of its operations are counted.
-    pub fn counted(&self, arguments: &Arguments) -> Counted {
+    pub fn counted(&self, flags: &GuestFlags) -> Counted {
         match &self.work {
-            TracedWork::Command(..) => Counted::Whole(arguments.window),
-            _ => Counted::Windows([window(arguments), 2 * window(arguments)]),
+            TracedWork::Command(..) => Counted::Whole(flags.window),
+            _ => Counted::Windows([flags.window(), 2 * flags.window()]),
         }
     }
 
     /// The job that traces it; beside another operation, tasks of odd numbers do that.
-    pub fn job(&self, beside: Option<&Operation>, arguments: &Arguments) -> Result<Job> {
+    pub fn job(&self, beside: Option<&Operation>, flags: &GuestFlags) -> Result<Job> {
         Ok(Job {
             protocol: PROTOCOL,
-            work: self.work_in_guest(arguments)?,
+            work: self.work_in_guest(flags)?,
             beside: beside.map(Operation::native).transpose()?,
             together: self.meets,
-            form: if arguments.threads { Form::Threads } else { Form::Processes },
-            tasks: arguments.tasks,
-            cpus: (0..arguments.tasks).collect(),
+            form: if flags.threads { Form::Threads } else { Form::Processes },
+            tasks: flags.tasks,
+            cpus: (0..flags.tasks).collect(),
             until: match self.work {
                 TracedWork::Command(..) => Until::End,
                 // A warm-up as long as the first window, and a second one of twice that.
-                _ => Until::OperationsPerTask(4 * window(arguments)),
+                _ => Until::OperationsPerTask(4 * flags.window()),
             },
             pass: Pass::Rate,
             profile: None,
-            scratch: scratch(arguments),
+            scratch: scratch(flags),
             keep: false,
             allocations: false,
             traced: true,
@@ -176,17 +174,17 @@ impl Operation {
         })
     }
 
-    fn work_in_guest(&self, arguments: &Arguments) -> Result<Work> {
+    fn work_in_guest(&self, flags: &GuestFlags) -> Result<Work> {
         Ok(match &self.work {
             TracedWork::Workload(native) => Work::Workload(native.clone()),
             TracedWork::Own(own) => Work::Own(OwnJob {
                 name: own.name(),
                 program: Path::new("/").join(program_in_guest(&own.name())),
                 interface: own.compiled.as_ref().context("the load is not compiled")?.interface,
-                parameters: arguments.settings.iter().cloned().collect(),
+                parameters: flags.settings.iter().cloned().collect(),
             }),
             TracedWork::Command(command, program) => {
-                Work::Command(command_in_guest(command, program, arguments)?)
+                Work::Command(command_in_guest(command, program, flags)?)
             }
         })
     }
@@ -223,8 +221,8 @@ fn native_job(workload: &Workload, given: &BTreeMap<String, String>) -> Result<N
 }
 
 /// Where the run has its directory in the guest.
-fn scratch(arguments: &Arguments) -> PathBuf {
-    directory_of_run("traced", arguments.file_system.is_some())
+fn scratch(flags: &GuestFlags) -> PathBuf {
+    directory_of_run("traced", flags.file_system.is_some())
 }
 
 /// The program of this host that a command starts.
@@ -236,17 +234,13 @@ fn program_of(command: &Command) -> Result<PathBuf> {
 }
 
 /// The command with its program and its libraries where the guest has them.
-fn command_in_guest(
-    command: &Command,
-    program: &Path,
-    arguments: &Arguments,
-) -> Result<CommandJob> {
+fn command_in_guest(command: &Command, program: &Path, flags: &GuestFlags) -> Result<CommandJob> {
     let environment = [("LD_LIBRARY_PATH", libraries::LIBRARIES), ("HOME", "/tmp")];
     let environment = environment.map(|(name, value)| (name.to_string(), Scalar(value.into())));
     let mut command = Command { directory: None, timeout_s: TIME.as_secs_f64(), ..command.clone() };
     command.environment.extend(environment);
-    let scratch = scratch(arguments);
-    let cpus: Vec<String> = (0..arguments.tasks).map(|cpu| cpu.to_string()).collect();
+    let scratch = scratch(flags);
+    let cpus: Vec<String> = (0..flags.tasks).map(|cpu| cpu.to_string()).collect();
     let tasks = cpus.len().to_string();
     let known = [
         ("cpus", tasks.clone()),
@@ -255,7 +249,7 @@ fn command_in_guest(
         ("scratch", scratch.display().to_string()),
     ];
     let known = known.map(|(name, value)| (name.to_string(), value)).into_iter();
-    let values: Values = known.chain(arguments.settings.iter().cloned()).collect();
+    let values: Values = known.chain(flags.settings.iter().cloned()).collect();
     let mut job = command_job(&command, &values, &scratch)?;
     job.run[0] = libraries::path_in_guest(program);
     Ok(job)

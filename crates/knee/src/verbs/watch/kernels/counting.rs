@@ -183,6 +183,7 @@ impl<'a> Counting<'a> {
             tasks: cpus,
             counted: conflicts::Counted::Windows([operations, 2 * operations]),
             trace: &trace,
+            records: false,
         };
         let counts = kept(conflicts::of_guest(&traced, &image, &[]));
         if self.file.cpus.first() != Some(&cpus) {

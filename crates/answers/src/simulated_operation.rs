@@ -1,0 +1,71 @@
+//! What recorded operations do on described hosts: `knee simulate operation`.
+
+use records::operations::Copies;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Curves of recorded operations on a described host, simulated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OperationCurves {
+    /// "simulated": how all numbers here were obtained.
+    pub obtained: String,
+    /// Name of the described host.
+    pub host: String,
+    /// The order in which CPUs are taken into use.
+    pub placement: String,
+    /// Seed of the draws.
+    pub seed: u64,
+    /// Number of draws from the host's ranges besides the middle values.
+    pub draws: u64,
+    /// Each operation.
+    pub operations: Vec<SimulatedOperation>,
+}
+
+/// A recorded operation on a described host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SimulatedOperation {
+    /// The operation: `stat`.
+    pub operation: String,
+    /// Where it was recorded: the release of the guest's kernel.
+    pub on: String,
+    /// Operations of each recorded task.
+    pub recorded: Vec<usize>,
+    /// Instructions of an operation, in the mean.
+    pub instructions: f64,
+    /// Operations a second of one CPU to which the time of an instruction was fitted, where somebody said it.
+    pub one_cpu: Option<f64>,
+    /// Nanoseconds of an instruction, with the middle values.
+    pub instruction_ns: f64,
+    /// The curve, by number of CPUs.
+    pub points: Vec<OperationPoint>,
+    /// What stops it at the most CPUs: how much faster it would be with one line less that all need, the most first.
+    pub stops: Vec<StoppingLine>,
+    /// What limits the answer, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// An operation at one number of CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OperationPoint {
+    /// Number of CPUs, each with a task.
+    pub cpus: usize,
+    /// Operations of all tasks per simulated second, with the middle values of the host's ranges.
+    pub operations_per_s: f64,
+    /// The lowest rate of all draws.
+    pub operations_per_s_lowest: f64,
+    /// The highest rate of all draws.
+    pub operations_per_s_highest: f64,
+}
+
+/// A line that operations wait for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StoppingLine {
+    /// The member that is written most: `dentry.d_lockref`.
+    pub member: String,
+    /// How many of it there are.
+    pub copies: Copies,
+    /// Whether a lock lies on it that operations take.
+    pub has_lock: bool,
+    /// How often the rate of all CPUs it would be if each task had a line of its own, with the middle values.
+    pub faster: f64,
+}

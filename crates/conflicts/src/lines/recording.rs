@@ -1,0 +1,400 @@
+//! From the steps of traced operations to what a simulation repeats on other CPUs.
+//!
+//!     step ─ on a line that other tasks use? ─ no ──> time, and atomic instructions, of its own
+//!                    │ yes
+//!                    ├─ by a lock's function ──> the lock is taken, or given back; how it waited is left out
+//!                    └─ else ──────────────────> load, store, atomic
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use guests::tracer::{Access, Actor, How, Line, Step, StepKind, Steps, Trace, Transfers};
+use records::operations::{
+    Copies, HELD_MAX, RecordedLine, RecordedLock, RecordedLockKind, RecordedOperation,
+    RecordedOperations, RecordedStep,
+};
+
+use super::{Lines, OfLine, is_contended, is_write, shared_writes};
+use crate::image::Place;
+
+/// The recorded operations of a trace, of which `lines` has made the rows. The first window has this many operations.
+pub fn recorded(trace: &Trace, lines: &Lines, operations: f64) -> RecordedOperations {
+    let mut recording = Recording::new(trace, lines, operations);
+    let tasks: Vec<Vec<RecordedOperation>> =
+        trace.steps.iter().map(|of_cpu| recording.operations(of_cpu)).collect();
+    let warnings = recording.warnings(tasks.iter().map(Vec::len).sum());
+    RecordedOperations {
+        lines: recording.lines,
+        locks: recording.locks,
+        tasks,
+        warnings,
+        ..RecordedOperations::default()
+    }
+}
+
+/// Lines that moved between CPUs less often than this, an operation, are each CPU's own: objects that come back seldom.
+const SELDOM_MOVED: f64 = 1.0 / 64.0;
+
+/// How often a line moved in the first window.
+fn moves(line: &Line) -> u32 {
+    let Transfers { owned, copied, .. } = line.windows[1];
+    owned + copied
+}
+
+/// A line, and whether by a user address.
+type LineAt = (bool, u64);
+
+/// A lock: the address of its word, and whether by a user address.
+type LockAt = (bool, u64);
+
+struct Recording<'a> {
+    known: &'a Lines<'a>,
+    /// The indices of contended lines.
+    contended: BTreeMap<LineAt, u16>,
+    lines: Vec<RecordedLine>,
+    locks: Vec<RecordedLock>,
+    lock_at: HashMap<LockAt, u16>,
+    /// What the functions at addresses of instructions do.
+    calls: HashMap<u64, Call>,
+    /// Operations that wait for something, with the function that calls `schedule` first, and that interrupt other CPUs.
+    waiting: BTreeMap<String, usize>,
+    interrupting: usize,
+    /// Operations that took a lock and did not give it back.
+    unbalanced: usize,
+}
+
+/// What a function does with a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Take(RecordedLockKind),
+    TakeShared(RecordedLockKind),
+    Give,
+    /// Waits, as a simulated lock does by itself.
+    Waits,
+    /// Tries again if another task came between.
+    Compares,
+    /// Interrupts other CPUs.
+    Interrupts,
+    Other,
+}
+
+/// What functions whose names begin so do; the first that fits decides.
+const CALLS: [(&str, Call); 41] = {
+    use Call::{Compares, Give, Interrupts, Take, TakeShared, Waits};
+    use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Spin};
+    [
+        ("native_queued_spin_lock_slowpath", Waits),
+        ("__pv_queued_spin_lock_slowpath", Waits),
+        ("queued_spin_lock_slowpath", Waits),
+        ("queued_read_lock_slowpath", Waits),
+        ("queued_write_lock_slowpath", Waits),
+        ("_raw_spin_lock", Take(Spin)),
+        ("_raw_spin_trylock", Take(Spin)),
+        ("_raw_spin_unlock", Give),
+        ("_raw_read_lock", TakeShared(ReadWriteSpin)),
+        ("_raw_read_trylock", TakeShared(ReadWriteSpin)),
+        ("_raw_write_lock", Take(ReadWriteSpin)),
+        ("_raw_write_trylock", Take(ReadWriteSpin)),
+        ("_raw_read_unlock", Give),
+        ("_raw_write_unlock", Give),
+        ("rwsem_down_", Waits),
+        ("rwsem_optimistic_spin", Waits),
+        ("rwsem_spin_on_owner", Waits),
+        ("rwsem_mark_wake", Waits),
+        ("rwsem_wake", Waits),
+        ("osq_", Waits),
+        ("__down_read", TakeShared(Semaphore)),
+        ("down_read", TakeShared(Semaphore)),
+        ("__down_write", Take(Semaphore)),
+        ("down_write", Take(Semaphore)),
+        ("__up_read", Give),
+        ("up_read", Give),
+        ("__up_write", Give),
+        ("up_write", Give),
+        ("__mutex_lock", Waits),
+        ("__mutex_unlock", Waits),
+        ("mutex_spin_on_owner", Waits),
+        ("mutex_optimistic_spin", Waits),
+        ("mutex_lock", Take(Mutex)),
+        ("mutex_trylock", Take(Mutex)),
+        ("mutex_unlock", Give),
+        ("lockref_", Compares),
+        ("smp_call_function", Interrupts),
+        ("native_smp_send", Interrupts),
+        ("x2apic_send_IPI", Interrupts),
+        ("default_send_IPI", Interrupts),
+        ("native_send_call_func", Interrupts),
+    ]
+};
+
+fn call_of(function: &str) -> Call {
+    let known = CALLS.iter().find(|(name, _)| function.starts_with(name));
+    known.map_or(Call::Other, |(_, call)| *call)
+}
+
+impl<'a> Recording<'a> {
+    fn new(trace: &Trace, known: &'a Lines<'a>, operations: f64) -> Recording<'a> {
+        let stepped: HashSet<LineAt> = trace
+            .steps
+            .iter()
+            .flat_map(|of_cpu| &of_cpu.steps)
+            .filter_map(|step| accessed(step).map(|(is_user, address)| (is_user, address & !63)))
+            .collect();
+        let mut by_line: BTreeMap<LineAt, OfLine> = BTreeMap::new();
+        for access in &trace.accesses {
+            let line = (access.is_user_address, access.line);
+            if stepped.contains(&line) {
+                by_line.entry(line).or_default().push(access);
+            }
+        }
+        by_line.retain(|_, accesses| is_contended(accesses));
+        let often = used_often(&trace.steps);
+        let moved: HashMap<u64, u32> =
+            trace.lines.iter().map(|line| (line.line, moves(line))).collect();
+        let mut alike: BTreeMap<_, usize> = BTreeMap::new();
+        let keys = by_line.iter().map(|((is_user, line), of)| known.key(*is_user, *line, of));
+        let keys: Vec<_> = keys.collect();
+        keys.iter().for_each(|key| *alike.entry(key.clone()).or_default() += 1);
+        let mut lines = Vec::new();
+        let mut contended = BTreeMap::new();
+        for ((line, accesses), key) in by_line.iter().zip(&keys) {
+            let Ok(index) = u16::try_from(lines.len()) else { break };
+            let are_many = alike[key] > 1 && !often.contains(line);
+            let moves = moved.get(&line.1).copied().unwrap_or_default();
+            if f64::from(moves) < operations * SELDOM_MOVED {
+                continue;
+            }
+            let copies = known.copies(*line, accesses, are_many);
+            lines.push(RecordedLine { member: known.name_of_line(*line, accesses), copies });
+            contended.insert(*line, index);
+        }
+        Recording {
+            known,
+            contended,
+            lines,
+            locks: Vec::new(),
+            lock_at: HashMap::new(),
+            calls: HashMap::new(),
+            waiting: BTreeMap::new(),
+            interrupting: 0,
+            unbalanced: 0,
+        }
+    }
+
+    fn call(&mut self, instruction: u64) -> Call {
+        let known = self.known;
+        *self.calls.entry(instruction).or_insert_with(|| {
+            known.image.function(instruction).map_or(Call::Other, |function| call_of(&function))
+        })
+    }
+
+    /// The operations of a CPU.
+    fn operations(&mut self, of_cpu: &Steps) -> Vec<RecordedOperation> {
+        let ends = |step: &Step| step.what == StepKind::Ends;
+        let each = of_cpu.steps.split_inclusive(ends);
+        each.map(|steps| self.operation(steps)).collect()
+    }
+
+    fn operation(&mut self, steps: &[Step]) -> RecordedOperation {
+        let waits = steps.iter().find_map(|step| match step.what {
+            StepKind::Waits { instruction } => Some(instruction),
+            _ => None,
+        });
+        if let Some(instruction) = waits {
+            let function = self.known.image.function(instruction).unwrap_or_default();
+            *self.waiting.entry(function).or_default() += 1;
+        }
+        let calls: Vec<Call> = steps.iter().map(|step| self.call(instruction(step))).collect();
+        self.interrupting += usize::from(calls.contains(&Call::Interrupts));
+        let takings = self.takings(steps, &calls);
+        let mut made = Made::default();
+        for (index, (step, call)) in steps.iter().zip(&calls).enumerate() {
+            let StepKind::Access { how, .. } = step.what else { continue };
+            let Some((is_user, address)) = accessed(step) else { continue };
+            match (self.contended.get(&(is_user, address & !63)), takings.get(&index)) {
+                (Some(_), Some(step_of_lock)) => made.add(step.at, *step_of_lock),
+                // How a lock waits is what its simulation does.
+                (Some(_), None) if *call == Call::Waits => (),
+                (Some(_), None)
+                    if how == How::Load && matches!(call, Call::Take(_) | Call::TakeShared(_)) => {}
+                (Some(line), None) => made.add(step.at, shared_step(how, *call, *line)),
+                (None, _) => {
+                    made.own.insert(address & !63);
+                    if how == How::Atomic {
+                        made.add(step.at, RecordedStep::OwnAtomic);
+                    }
+                }
+            }
+        }
+        let end = steps.last().map_or(0, |step| step.at);
+        made.operation.then = end.saturating_sub(made.at);
+        made.operation.own_lines = made.own.len() as u32;
+        made.operation
+    }
+
+    /// The steps that take locks and give them back, by their indices: those of pairs only.
+    fn takings(&mut self, steps: &[Step], calls: &[Call]) -> BTreeMap<usize, RecordedStep> {
+        let mut pairs = BTreeMap::new();
+        let mut held: BTreeMap<LockAt, (usize, Call)> = BTreeMap::new();
+        for (index, (step, call)) in steps.iter().zip(calls).enumerate() {
+            let StepKind::Access { how, bytes, .. } = step.what else { continue };
+            let Some(lock) = accessed(step).filter(|_| how != How::Load) else { continue };
+            if !self.contended.contains_key(&(lock.0, lock.1 & !63)) {
+                continue;
+            }
+            let is_held = held.contains_key(&lock);
+            // A spin lock may also be given back by code that was inlined: it stores a byte.
+            let gives = *call == Call::Give || (how == How::Store && bytes == 1);
+            if matches!(call, Call::Take(_) | Call::TakeShared(_)) && how == How::Atomic {
+                if !is_held && held.len() < HELD_MAX {
+                    held.insert(lock, (index, *call));
+                }
+            } else if is_held && gives {
+                let Some((taken, by)) = held.remove(&lock) else { continue };
+                let Some((number, shared)) = self.lock(lock, by) else { continue };
+                let take = if shared { RecordedStep::LockShared } else { RecordedStep::Lock };
+                pairs.insert(taken, take(number));
+                pairs.insert(index, RecordedStep::Unlock(number));
+            }
+        }
+        self.unbalanced += usize::from(!held.is_empty());
+        pairs
+    }
+
+    /// The number of a lock, and whether it was taken to read.
+    fn lock(&mut self, at: LockAt, by: Call) -> Option<(u16, bool)> {
+        let (kind, shared) = match by {
+            Call::Take(kind) => (kind, false),
+            Call::TakeShared(kind) => (kind, true),
+            _ => return None,
+        };
+        let line = *self.contended.get(&(at.0, at.1 & !63))?;
+        let next = u16::try_from(self.locks.len()).ok()?;
+        let number = *self.lock_at.entry(at).or_insert(next);
+        if number == next {
+            self.locks.push(RecordedLock { line, kind });
+        }
+        Some((number, shared))
+    }
+
+    fn warnings(&self, operations: usize) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let waiting: usize = self.waiting.values().sum();
+        if let Some((function, _)) = self.waiting.iter().max_by_key(|(_, count)| **count) {
+            warnings.push(format!(
+                "{waiting} of {operations} operations wait for something (in {function}): the simulation does not"
+            ));
+        }
+        if self.interrupting > 0 {
+            warnings.push(format!(
+                "{} of {operations} operations interrupt other CPUs: the simulation does not",
+                self.interrupting
+            ));
+        }
+        if self.unbalanced > 0 {
+            warnings.push(format!(
+                "{} of {operations} operations took a lock that they did not give back: of it the simulation has the \
+                 accesses only",
+                self.unbalanced
+            ));
+        }
+        warnings
+    }
+}
+
+/// An operation while its steps are added.
+#[derive(Default)]
+struct Made {
+    operation: RecordedOperation,
+    /// When the last step was.
+    at: u32,
+    own: BTreeSet<u64>,
+}
+
+impl Made {
+    fn add(&mut self, at: u32, step: RecordedStep) {
+        self.operation.steps.push((at.saturating_sub(self.at), step));
+        self.at = self.at.max(at);
+    }
+}
+
+fn shared_step(how: How, call: Call, line: u16) -> RecordedStep {
+    match how {
+        How::Load => RecordedStep::Load(line),
+        How::Store => RecordedStep::Store(line),
+        How::Atomic if call == Call::Compares => RecordedStep::Compare(line),
+        How::Atomic => RecordedStep::Atomic(line),
+    }
+}
+
+/// The address that a step accesses, and whether it is a user address.
+fn accessed(step: &Step) -> Option<(bool, u64)> {
+    match step.what {
+        StepKind::Access { address, is_user_address, .. } => Some((is_user_address, address)),
+        _ => None,
+    }
+}
+
+fn instruction(step: &Step) -> u64 {
+    match step.what {
+        StepKind::Access { instruction, .. } | StepKind::Waits { instruction } => instruction,
+        StepKind::Ends => 0,
+    }
+}
+
+/// Lines that at least every second operation of each CPU uses.
+fn used_often(steps: &[Steps]) -> HashSet<LineAt> {
+    let of_cpu = |of_cpu: &Steps| {
+        let mut uses: HashMap<LineAt, usize> = HashMap::new();
+        let mut operations = 0;
+        for steps in of_cpu.steps.split_inclusive(|step| step.what == StepKind::Ends) {
+            operations += 1;
+            let lines = steps.iter().filter_map(accessed);
+            let lines: HashSet<LineAt> = lines.map(|(user, at)| (user, at & !63)).collect();
+            lines.into_iter().for_each(|line| *uses.entry(line).or_default() += 1);
+        }
+        uses.retain(|_, uses| *uses * 2 >= operations);
+        uses.into_keys().collect::<HashSet<LineAt>>()
+    };
+    let both = steps.iter().map(of_cpu).reduce(|a, b| a.intersection(&b).copied().collect());
+    both.unwrap_or_default()
+}
+
+impl Lines<'_> {
+    /// The member of a line that operations write most.
+    fn name_of_line(&self, (is_user, line): LineAt, accesses: &[&Access]) -> String {
+        let operations = |access: &&&Access| matches!(access.actor, Actor::Kernel | Actor::User);
+        let writes = accesses.iter().filter(operations).filter(|access| is_write(access));
+        match writes.max_by_key(|access| access.count) {
+            Some(access) => self.part(is_user, line, access).names.join(" or "),
+            None => self.key(is_user, line, accesses).place,
+        }
+    }
+
+    /// How many of a line there are. `are_many`: there are lines like it, which operations use in turns.
+    fn copies(&self, (is_user, line): LineAt, accesses: &[&Access], are_many: bool) -> Copies {
+        const OF_NODES: [&str; 4] =
+            ["kmem_cache_node", "pglist_data", "zone", "mem_cgroup_per_node"];
+        let place = |access: &&&Access| {
+            let first = u64::from(access.bytes.trailing_zeros());
+            self.image.place(is_user, line + first)
+        };
+        let label = self.key(is_user, line, accesses).place;
+        if OF_NODES.iter().any(|name| label.trim_end_matches('?') == *name) {
+            return Copies::PerNode;
+        }
+        let is_of_cpus = accesses.iter().any(|a| matches!(place(&a), Place::PerCpu { .. }));
+        // Neighbours: no two CPUs use a byte that one of them writes, nor the same object.
+        let starts = |cpu: u16| {
+            let of_cpu = accesses.iter().filter(|access| access.cpu == cpu);
+            of_cpu.filter_map(|a| place(&a).start()).collect::<BTreeSet<u64>>()
+        };
+        let cpus: BTreeSet<u16> = accesses.iter().map(|access| access.cpu).collect();
+        let are_neighbours = shared_writes(accesses)[0] == 0
+            && cpus
+                .iter()
+                .map(|cpu| starts(*cpu))
+                .reduce(|a, b| &a & &b)
+                .is_some_and(|s| s.is_empty());
+        if are_many || is_of_cpus || are_neighbours { Copies::PerPair } else { Copies::One }
+    }
+}
