@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory};
 
-const RATES: &str = include_str!("../../publications/contended-lines/rates.toml");
+pub const RATES: &str = include_str!("../../publications/contended-lines/rates.toml");
 const LOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../publications/contended-lines");
 
 /// A guest that boots while its host is busy may not find its timer.
@@ -20,7 +20,7 @@ const BOOTS: usize = 3;
 
 /// A published rate, and how its operation is traced.
 #[derive(Deserialize)]
-struct Row {
+pub struct Row {
     operation: Option<String>,
     /// A file in C beside the table, in place of a workload.
     load: Option<String>,
@@ -32,19 +32,33 @@ struct Row {
     cmdline: Option<String>,
     /// The release of the kernel to boot: a name of `--kernel`.
     kernel: String,
-    host: String,
+    /// `first` or `second`.
+    pub set: String,
+    pub host: String,
+    /// Memory nodes that the CPUs are of.
+    pub nodes: usize,
+    pub cpus: usize,
     /// Operations a second, all CPUs together.
-    rate: f64,
+    pub rate: f64,
+    /// Rates by number of CPUs, where more were published.
+    #[serde(default)]
+    pub curve: BTreeMap<String, f64>,
 }
 
 impl Row {
-    fn arguments(&self, kernels: &BTreeMap<String, PathBuf>) -> Result<Vec<String>> {
+    /// The command line of a verb that traces the operation.
+    pub fn arguments(
+        &self,
+        verb: &[&str],
+        kernels: &BTreeMap<String, PathBuf>,
+    ) -> Result<Vec<String>> {
         let kernel = kernels.get(&self.kernel).with_context(|| {
             format!("{} is needed: --kernel {}=FILE, a vmlinuz of Debian", self.kernel, self.kernel)
         })?;
         let load = self.load.as_ref().map(|file| Path::new(LOADS).join(file).display().to_string());
         let operation = self.operation.clone().or(load).context("a row has an operation")?;
-        let mut words = vec!["conflicts".into(), operation, "--json".into(), "--yes".into()];
+        let mut words: Vec<String> = verb.iter().map(ToString::to_string).collect();
+        words.extend([operation, "--json".to_string(), "--yes".to_string()]);
         let mut option = |name: &str, value: &str| {
             words.extend([name.to_string(), value.to_string()]);
         };
@@ -59,19 +73,23 @@ impl Row {
 
     /// The interval that knee prints, in operations a second.
     fn interval(&self, bench: &Bench, home: &Path, words: &[String]) -> Result<[f64; 2]> {
-        let mut said = String::new();
-        for _ in 0..BOOTS {
-            let output = bench.knee(home).args(words).output().context("starting knee")?;
-            if output.status.success() {
-                let answer: Value = serde_json::from_slice(&output.stdout)?;
-                let found = &answer["traced"][0]["ceilings"][0]["operations_per_s"];
-                return serde_json::from_value(found.clone()).context("no line bounds it");
-            }
-            said = String::from_utf8_lossy(&output.stderr).into_owned();
-        }
-        ensure!(!said.contains("knee: "), "{}", said.trim());
-        anyhow::bail!("knee failed {BOOTS} times")
+        let found = &answer(bench, home, words)?["traced"][0]["ceilings"][0]["operations_per_s"];
+        serde_json::from_value(found.clone()).context("no line bounds it")
     }
+}
+
+/// What knee answers, in one of some boots.
+pub fn answer(bench: &Bench, home: &Path, words: &[String]) -> Result<Value> {
+    let mut said = String::new();
+    for _ in 0..BOOTS {
+        let output = bench.knee(home).args(words).output().context("starting knee")?;
+        if output.status.success() {
+            return Ok(serde_json::from_slice(&output.stdout)?);
+        }
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+    }
+    ensure!(!said.contains("knee: "), "{}", said.trim());
+    anyhow::bail!("knee failed {BOOTS} times")
 }
 
 /// Traces all rows and grades them.
@@ -82,7 +100,7 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let (mut inside, mut above) = (0, 0);
     let (mut beyond, mut widths) = (Vec::new(), Vec::new());
     for (name, row) in &rows {
-        let words = row.arguments(&kernels)?;
+        let words = row.arguments(&["conflicts"], &kernels)?;
         let [low, high] =
             row.interval(bench, home.path(), &words).with_context(|| format!("tracing {name}"))?;
         let standing = match row.rate {

@@ -27,6 +27,7 @@ mod locks;
 mod looking;
 mod months;
 mod neighbour;
+mod operations;
 mod own_loads;
 mod pairs;
 mod peer;
@@ -70,7 +71,7 @@ struct Options {
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
     /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
-    /// shared-lines, ceilings, gates, exact-gates, months or bisect
+    /// shared-lines, ceilings, operations, gates, exact-gates, months or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -136,9 +137,12 @@ struct Options {
     /// Run only these tests of will-it-scale: mmap2, or some of its cases, as mmap2:threads, mmap2:threads:2
     #[arg(long, value_delimiter = ',')]
     test: Vec<String>,
-    /// Kernels to boot for ceilings: 6.1=FILE, 6.12=FILE
+    /// Kernels to boot for ceilings and operations: 6.1=FILE, 6.12=FILE
     #[arg(long, value_name = "NAME=FILE", value_delimiter = ',', value_parser = named_file)]
     kernel: Vec<(String, PathBuf)>,
+    /// Only the published rates of this set, for operations: first or second
+    #[arg(long)]
+    set: Option<String>,
     /// Save the report in bench/reports, which git ignores
     #[arg(long)]
     save: bool,
@@ -217,6 +221,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("bisect", bisect::measure),
     on_request("c-files", c_files::measure),
     on_request("ceilings", ceilings::measure),
+    on_request("operations", operations::measure),
     on_request("fleet", fleet::measure),
     on_request("gain", gain::measure),
     on_request("gates", gates::measure),
