@@ -8,6 +8,7 @@ mod grades;
 mod litmus;
 mod mechanisms;
 mod mutants;
+mod operations;
 mod orderings;
 mod replays;
 mod simulations;

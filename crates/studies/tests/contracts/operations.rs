@@ -1,0 +1,100 @@
+//! Recorded operations on described hosts: what they share stops them, and nothing else does.
+
+use described_hosts::DescribedHost;
+use engines::simulated::NS;
+use records::operations::{
+    Copies, RecordedLine, RecordedLock, RecordedLockKind, RecordedOperation, RecordedOperations,
+    RecordedStep,
+};
+use studies::operations::point;
+use studies::simulations::Conditions;
+
+fn host() -> DescribedHost {
+    // A ns for each instruction, and nothing else.
+    let host = described_hosts::find("icelake-2s").unwrap();
+    [("instruction", 1000.0), ("call", 0.0), ("own_line", 0.0)]
+        .iter()
+        .fold(host, |host, (name, ps)| host.fixed(&format!("costs.{name}"), *ps))
+}
+
+/// Two tasks that do this after 1000 instructions each time, on one line.
+fn recorded(
+    steps: &[RecordedStep],
+    copies: Copies,
+    kind: Option<RecordedLockKind>,
+) -> RecordedOperations {
+    let steps = steps.iter().enumerate();
+    let steps = steps.map(|(index, step)| (if index == 0 { 1000 } else { 200 }, *step)).collect();
+    let operation = RecordedOperation { steps, then: 0, own_lines: 0 };
+    RecordedOperations {
+        operation: "a test".to_string(),
+        lines: vec![RecordedLine { member: "a.b".to_string(), copies }],
+        locks: kind.map(|kind| RecordedLock { line: 0, kind }).into_iter().collect(),
+        tasks: vec![vec![operation.clone()], vec![operation]],
+        ..RecordedOperations::default()
+    }
+}
+
+/// Operations a second, in millions.
+fn rate(recorded: &RecordedOperations, cpus: usize, apart: Option<usize>) -> f64 {
+    let host = host();
+    let conditions = Conditions::new(&host, 1, 400_000 * NS);
+    point(recorded, &conditions, cpus, apart).unwrap().middle.rate() / 1e6
+}
+
+#[test]
+fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
+    use RecordedStep::{Atomic, Compare, OwnAtomic, Store};
+    let near = |found: f64, expected: f64, what: &str| {
+        assert!((found / expected - 1.0).abs() < 0.05, "{what}: {found}, expected {expected}");
+    };
+    let nothing = recorded(&[], Copies::One, None);
+    let empty = RecordedOperation { then: 1000, ..RecordedOperation::default() };
+    let nothing = RecordedOperations { tasks: vec![vec![empty]], ..nothing };
+    near(rate(&nothing, 1, None), 1.0, "1000 instructions of 1 ns on one CPU");
+    near(rate(&nothing, 48, None), 48.0, "as many on each of 48");
+    let own = recorded(&[OwnAtomic], Copies::One, None);
+    near(rate(&own, 24, None), 24.0 * rate(&own, 1, None), "atomics of their own");
+    for step in [Atomic(0), Compare(0), Store(0)] {
+        let one = recorded(&[step], Copies::One, None);
+        let (single, all) = (rate(&one, 1, None), rate(&one, 48, None));
+        assert!(all < 0.7 * 48.0 * single, "{step:?}: {single}, {all} on 48 CPUs");
+        // Each task with a line of its own.
+        near(rate(&one, 48, Some(0)), 48.0 * single, "without the line");
+        let pairs = recorded(&[step], Copies::PerPair, None);
+        assert!(rate(&pairs, 48, None) > 1.3 * all, "{step:?} on a line of two tasks");
+    }
+}
+
+#[test]
+fn a_lock_lets_one_task_in_at_a_time_and_readers_together() {
+    use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Spin};
+    use RecordedStep::{Lock, LockShared, Unlock};
+    for kind in [Spin, Mutex, ReadWriteSpin, Semaphore] {
+        let alone = recorded(&[Lock(0), Unlock(0)], Copies::One, Some(kind));
+        // 200 instructions are inside.
+        let all = rate(&alone, 24, None);
+        assert!(all < 5.0, "{kind:?}: {all} million a second, 200 ns inside each");
+        if matches!(kind, ReadWriteSpin | Semaphore) {
+            let readers = recorded(&[LockShared(0), Unlock(0)], Copies::One, Some(kind));
+            assert!(rate(&readers, 24, None) > all, "{kind:?}: readers exclude each other");
+        }
+        let nodes = recorded(&[Lock(0), Unlock(0)], Copies::PerNode, Some(kind));
+        assert!(rate(&nodes, 48, None) > 1.2 * rate(&alone, 48, None), "{kind:?}: one a node");
+    }
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    let host = host();
+    let conditions = Conditions::new(&host, 1, 100_000 * NS);
+    let refused = |recorded: &RecordedOperations, cpus: usize, expected: &str| {
+        let why = format!("{:#}", point(recorded, &conditions, cpus, None).unwrap_err());
+        assert!(why.contains(expected), "{why}");
+    };
+    let held = recorded(&[RecordedStep::Lock(0)], Copies::One, Some(RecordedLockKind::Spin));
+    refused(&held, 2, "lock 0 is held at the end of an operation");
+    refused(&RecordedOperations::default(), 1, "no whole operation");
+    let good = recorded(&[RecordedStep::Load(0)], Copies::One, None);
+    refused(&good, 1000, "icelake-2s has 96 CPUs");
+}
