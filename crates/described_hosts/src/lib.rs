@@ -27,6 +27,7 @@ macro_rules! hosts {
 }
 
 hosts! {
+    "broadwell-14-2s",
     "broadwell-2s",
     "cascadelake-24-2s",
     "cooperlake-26",
