@@ -47,6 +47,7 @@ macro_rules! publications {
 publications! {
     "cna-lock2",
     "cna-locktorture",
+    "cna-open1",
     "cost-hierarchy-icelake",
     "cost-hierarchy-skylake",
     "folly-small-locks",
@@ -54,6 +55,7 @@ publications! {
     "qspinlock-simple-write",
     "refscale-rwlock",
     "refscale-rwsem",
+    "rwsem-half-readers",
     "sosp13-512-locks",
     "sosp13-opteron-one-lock",
     "sosp13-xeon-one-lock",

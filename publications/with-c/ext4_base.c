@@ -1,0 +1,2 @@
+/* Linux 6.16. */
+#include "ext4_blocks.h"

@@ -1,0 +1,3 @@
+/* With patch 1. */
+#define SKIP
+#include "ext4_blocks.h"

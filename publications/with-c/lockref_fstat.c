@@ -1,0 +1,2 @@
+/* Without a pause. */
+#include "lockref_fstat.h"

@@ -1,0 +1,3 @@
+/* The count on another line, since Linux 6.11. */
+#define APART
+#include "stat_dentry.h"
