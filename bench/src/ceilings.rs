@@ -35,6 +35,8 @@ pub struct Row {
     /// `first` or `second`.
     pub set: String,
     pub host: String,
+    /// The described host that is nearest since more are described.
+    pub nearest: Option<String>,
     /// Memory nodes that the CPUs are of.
     pub nodes: usize,
     pub cpus: usize,
@@ -50,6 +52,7 @@ impl Row {
     pub fn arguments(
         &self,
         verb: &[&str],
+        host: &str,
         kernels: &BTreeMap<String, PathBuf>,
     ) -> Result<Vec<String>> {
         let kernel = kernels.get(&self.kernel).with_context(|| {
@@ -63,7 +66,7 @@ impl Row {
             words.extend([name.to_string(), value.to_string()]);
         };
         option("--kernel", &kernel.display().to_string());
-        option("--host", &self.host);
+        option("--host", host);
         self.settings.iter().for_each(|setting| option("--set", setting));
         self.fs.iter().for_each(|kind| option("--fs", kind));
         self.cmdline.iter().for_each(|text| option("--cmdline", text));
@@ -100,7 +103,7 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let (mut inside, mut above) = (0, 0);
     let (mut beyond, mut widths) = (Vec::new(), Vec::new());
     for (name, row) in &rows {
-        let words = row.arguments(&["conflicts"], &kernels)?;
+        let words = row.arguments(&["conflicts"], &row.host, &kernels)?;
         let [low, high] =
             row.interval(bench, home.path(), &words).with_context(|| format!("tracing {name}"))?;
         let standing = match row.rate {

@@ -74,11 +74,12 @@ fn simulated(
     row: &Row,
     kernels: &BTreeMap<String, PathBuf>,
 ) -> Result<Simulated> {
-    let host = described_hosts::find(&row.host)?;
-    let topology = host.topology();
+    let host = row.nearest.as_ref().unwrap_or(&row.host);
+    let described = described_hosts::find(host)?;
+    let topology = described.topology();
     let of_nodes = topology.cpus.iter().filter(|cpu| (cpu.node as usize) < row.nodes).count();
     let cpus = row.cpus.min(of_nodes);
-    let mut words = row.arguments(&["simulate", "operation"], kernels)?;
+    let mut words = row.arguments(&["simulate", "operation"], host, kernels)?;
     words.extend(["--cpus".to_string(), cpus.to_string(), "--draws".to_string(), "20".to_string()]);
     if let Some(rate) = row.curve.get("1") {
         words.extend(["--rate".to_string(), rate.to_string()]);

@@ -10,9 +10,10 @@
 //!     request ── on its way ────────> leaves ── flight ──> arrives ── held ──> may leave again
 //!                the owner uses the line                    the new owner does
 //!
-//! Requests are served in the order in which they are made. A CPU that another one takes a line from, to write it,
+//! Requests are served in the order in which they are made. A CPU from which another one takes a line that it may write
 //! holds it for a random time, without memory: another atomic instruction that it issues right after the one that got
-//! the line still finds it with the probability `keep`. Caches have no capacity limit: a line
+//! the line still finds it with the probability `keep`. Loads and stores that come sooner find it always: the owner answers
+//! the request when it has done what it is at. Caches have no capacity limit: a line
 //! once read stays until another CPU writes it. Where links and memories have a limited bandwidth,
 //! a line leaves when they are free.
 
@@ -122,7 +123,11 @@ impl Prices {
         let taken = |latency| Price { held, ..partly_busy(latency) };
         Prices {
             modified: [
-                partly_busy(transfer.load_modified),
+                if costs.read_moves {
+                    taken(transfer.load_modified)
+                } else {
+                    partly_busy(transfer.load_modified)
+                },
                 taken(transfer.store_modified),
                 taken(transfer.atomic_modified),
             ],
@@ -160,6 +165,8 @@ struct Caches {
     bandwidth: Option<Bandwidth>,
     /// How long an access to a line takes that the CPU has, by how it is used.
     uses: [Time; 3],
+    /// For how long a line stays with its owner at least: a little less than an atomic instruction takes.
+    stays: Time,
     /// The state of a random generator, never 0.
     random: u64,
 }
@@ -225,6 +232,7 @@ impl CacheLines {
                 transfers: Transfers::new(host),
                 bandwidth: Bandwidth::new(host.distances.len(), host.costs.link, host.costs.memory),
                 uses: [host.costs.load, host.costs.store, host.costs.atomic],
+                stays: host.costs.atomic.saturating_sub(1),
                 random: seed | 1,
             },
         }
@@ -375,9 +383,9 @@ impl Caches {
         now: Time,
     ) -> LineArrival {
         let node = self.cpus[usize::from(cpu)].node;
-        let &Price { before, flight, busy, .. } =
+        let &Price { before, flight, busy, held } =
             self.transfers.price(state, cpu, node, LineUse::Load);
-        let mut leaves = state.free.max(now + before);
+        let mut leaves = self.released(state.free, held, now + before);
         if self.bandwidth.is_some() {
             leaves = self.departure(state, node, LineUse::Load, leaves);
         }
@@ -400,11 +408,11 @@ impl Caches {
     #[inline(always)]
     fn released(&mut self, free: Time, held: Time, asked: Time) -> Time {
         // It holds a line for more than 16 times the mean once in nine million times.
-        if held == 0 || asked > free + 16 * held {
+        if held == 0 || asked > free + self.stays + 16 * held {
             return free.max(asked);
         }
         let held = exponential(held, |bound| below(&mut self.random, bound));
-        (free + held).max(asked)
+        (free + held.max(self.stays)).max(asked)
     }
 
     /// When a line leaves for a node that is ready to, where links and memories may be busy.
