@@ -13,7 +13,7 @@ use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory};
 
 pub const RATES: &str = include_str!("../../publications/contended-lines/rates.toml");
-const LOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../publications/contended-lines");
+pub const LOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../publications/contended-lines");
 
 /// A guest that boots while its host is busy may not find its timer.
 const BOOTS: usize = 3;
@@ -22,7 +22,7 @@ const BOOTS: usize = 3;
 #[derive(Deserialize)]
 pub struct Row {
     operation: Option<String>,
-    /// A file in C beside the table, in place of a workload.
+    /// A file in C, from the table's folder, in place of a workload.
     load: Option<String>,
     #[serde(default)]
     settings: Vec<String>,
@@ -40,7 +40,8 @@ pub struct Row {
     /// Memory nodes that the CPUs are of.
     pub nodes: usize,
     pub cpus: usize,
-    /// Operations a second, all CPUs together.
+    /// Operations a second, all CPUs together; 0 where only a curve was published.
+    #[serde(default)]
     pub rate: f64,
     /// Rates by number of CPUs, where more were published.
     #[serde(default)]
@@ -53,12 +54,13 @@ impl Row {
         &self,
         verb: &[&str],
         host: &str,
+        beside: &Path,
         kernels: &BTreeMap<String, PathBuf>,
     ) -> Result<Vec<String>> {
         let kernel = kernels.get(&self.kernel).with_context(|| {
             format!("{} is needed: --kernel {}=FILE, a vmlinuz of Debian", self.kernel, self.kernel)
         })?;
-        let load = self.load.as_ref().map(|file| Path::new(LOADS).join(file).display().to_string());
+        let load = self.load.as_ref().map(|file| beside.join(file).display().to_string());
         let operation = self.operation.clone().or(load).context("a row has an operation")?;
         let mut words: Vec<String> = verb.iter().map(ToString::to_string).collect();
         words.extend([operation, "--json".to_string(), "--yes".to_string()]);
@@ -103,7 +105,7 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let (mut inside, mut above) = (0, 0);
     let (mut beyond, mut widths) = (Vec::new(), Vec::new());
     for (name, row) in &rows {
-        let words = row.arguments(&["conflicts"], &row.host, &kernels)?;
+        let words = row.arguments(&["conflicts"], &row.host, Path::new(LOADS), &kernels)?;
         let [low, high] =
             row.interval(bench, home.path(), &words).with_context(|| format!("tracing {name}"))?;
         let standing = match row.rate {
