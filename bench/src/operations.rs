@@ -50,15 +50,22 @@ fn curves(bench: &Bench, options: &Options, rows: &BTreeMap<String, Row>) -> Res
     let home = fresh_directory(&temp_dir())?;
     let (mut near, mut of, mut factors) = (0, 0, Vec::new());
     for (name, row) in rows.iter().filter(|(_, row)| row.curve.len() > 1) {
-        let bends = bends(bench, home.path(), row, &kernels);
-        let bends = bends.with_context(|| format!("simulating {name}"))?;
+        of += 1;
+        let bends = match bends(bench, home.path(), row, &kernels) {
+            Ok(bends) => bends,
+            // Refused, and so not near.
+            Err(why) => {
+                eprintln!("operations, curve {name}: not simulated: {why:#}");
+                continue;
+            }
+        };
         let all_near = bends.iter().all(|bend| bend.is_near());
         eprintln!(
             "operations, curve {name}: {}{}",
             told(&bends),
             if all_near { ", near" } else { "" }
         );
-        (near, of) = (near + u32::from(all_near), of + 1);
+        near += u32::from(all_near);
         factors.extend(bends.iter().map(Bend::factor));
     }
     let share = f64::from(near) / f64::from(of.max(1));
@@ -139,9 +146,14 @@ fn rates(bench: &Bench, options: &Options, rows: &BTreeMap<String, Row>) -> Resu
     let home = fresh_directory(&temp_dir())?;
     let (mut near, mut inside, mut factors) = (0, 0, Vec::new());
     for (name, row) in rows {
-        let simulated = simulated(bench, home.path(), row, &kernels);
-        let Simulated { cpus, middle, lowest, highest, stopped_by } =
-            simulated.with_context(|| format!("simulating {name}"))?;
+        let simulated = match simulated(bench, home.path(), row, &kernels) {
+            Ok(simulated) => simulated,
+            Err(why) => {
+                eprintln!("operations, {name}: not simulated: {why:#}");
+                continue;
+            }
+        };
+        let Simulated { cpus, middle, lowest, highest, stopped_by } = simulated;
         let factor = middle / row.rate;
         let is_near = (1.0 / NEAR..=NEAR).contains(&factor);
         let is_inside = (lowest..=highest).contains(&row.rate);

@@ -50,6 +50,7 @@ mod reports;
 mod scale;
 mod servers;
 mod serving;
+mod simulate_operation;
 mod skip;
 mod snapshots;
 mod ssh_server;
