@@ -7,8 +7,13 @@ use clap::Command;
 use clap_complete::{Shell, generate};
 use host::terminal::print;
 
-/// For which shell.
+/// Print a script for completions in a shell
+///
+///     source <(knee completions bash)
+///
+/// Packages and `install.sh` put the scripts where shells look for them.
 #[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Arguments {
     /// The shell that is to read the script
     shell: Shell,

@@ -35,7 +35,10 @@ use crate::flags::{
 };
 use crate::named;
 
-/// What to measure, and where.
+/// Measure how workloads scale with CPUs
+///
+/// Each run is a process of its own with pinned tasks. A block runs every point once, in random order, so that a host that
+/// drifts moves all of them. The record keeps each value of each run, and `knee show` prints it again. See `knee help run`.
 #[derive(clap::Args)]
 pub struct RunArguments {
     #[command(flatten)]

@@ -11,7 +11,9 @@ use schemars::Schema;
 
 use super::bisect::Check;
 
-/// Which answer.
+/// Print the JSON Schema of what a verb prints with --json
+///
+/// Without a name, the answers that have one are listed. See `knee help answers`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Answer to describe: the words of its command with dashes [default: list all]

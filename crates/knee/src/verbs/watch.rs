@@ -24,7 +24,7 @@ use store::Store;
 
 use crate::flags::BuildFlags;
 
-/// Watch a benchmark over months, and decide about a change at the first new point:
+/// Watch a benchmark over months, and decide at the first new point
 ///
 ///     knee watch init line.toml --git ../app --build 'make -j2' --command './app bench'
 ///     knee watch add line.toml
@@ -50,17 +50,11 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Begin a line: write its file
     Init(Box<InitArguments>),
-    /// Measure new points, and compare what they suggest
     Add(Box<AddArguments>),
-    /// Show the points, what changed, what is open, and how often alarms were right
     Show(ShowArguments),
-    /// Accept a change with a reason, or declare that it was none
     Ack(AckArguments),
-    /// Exit with status 3 while a confirmed change for the worse is open
     Check(CheckArguments),
-    /// Find the commit between both points of a change
     Bisect(BisectArguments),
 }
 
@@ -71,6 +65,10 @@ impl Arguments {
     }
 }
 
+/// Begin a line: write its file
+///
+/// The anchor runs in each block with every point that is added later. The file may be edited as long as no point is
+/// there.
 #[derive(clap::Args)]
 pub struct InitArguments {
     /// File of the line to write: NAME.toml
@@ -167,6 +165,9 @@ pub struct AddArguments {
     build: BuildFlags,
 }
 
+/// Show the points, what changed, what is open, and how often alarms were right
+///
+/// `knee watch LINE` shows the same.
 #[derive(clap::Args)]
 pub struct ShowArguments {
     /// File of the line
@@ -178,6 +179,9 @@ pub struct ShowArguments {
     view: ViewFlags,
 }
 
+/// Accept a change with a reason, or declare that it was none
+///
+/// The change is open no more, and its reason stays with it for those who ask later.
 #[derive(clap::Args)]
 pub struct AckArguments {
     /// File of the line
@@ -215,6 +219,9 @@ pub struct BisectArguments {
     view: ViewFlags,
 }
 
+/// Exit with status 3 while a confirmed change for the worse is open
+///
+/// For a step of CI that fails until somebody has fixed the change, or has accepted it with `knee watch ack`.
 #[derive(clap::Args)]
 pub struct CheckArguments {
     /// File of the line
