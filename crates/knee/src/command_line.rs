@@ -54,6 +54,9 @@ pub enum Verb {
     Selfcheck(lab::selfcheck::Arguments),
     #[command(hide = true)]
     Completions(verbs::completions::Arguments),
+    /// Print what can stand at the cursor of a shell (internal)
+    #[command(hide = true)]
+    Complete(verbs::complete::Arguments),
     #[command(hide = true)]
     Schema(verbs::schema::Arguments),
     /// Write the manual pages into a directory (internal)

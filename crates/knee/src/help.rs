@@ -165,7 +165,7 @@ mod tests {
 
     /// Whether only knee itself starts a verb.
     fn is_internal(path: &str) -> bool {
-        ["man-pages", "init", "remote", "metal", "worker"].contains(&path)
+        ["man-pages", "complete", "init", "remote", "metal", "worker"].contains(&path)
     }
 
     #[test]

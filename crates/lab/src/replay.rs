@@ -78,6 +78,11 @@ fn listed() -> Vec<Arc<Incident>> {
     [incidents(), publications()].concat()
 }
 
+/// The names of all.
+pub fn names() -> Vec<String> {
+    listed().iter().map(|incident| incident.name.clone()).collect()
+}
+
 /// The incidents and publications of these names, or in these files. If others decided which locks in C are compiled
 /// and run, asks unless `yes` was given.
 pub fn find_all(names: &[String], yes: bool) -> Result<Vec<Arc<Incident>>> {

@@ -20,6 +20,11 @@ pub struct Arguments {
     name: Option<String>,
 }
 
+/// The names of all answers.
+pub fn names() -> Vec<&'static str> {
+    ANSWERS.iter().map(|answer| answer.name).collect()
+}
+
 /// What some verb prints with `--json`.
 struct AnswerKind {
     /// The words of the command with dashes, then what tells the answer from others of that verb.

@@ -13,6 +13,7 @@ mod check;
 mod client_on;
 mod commands;
 mod compatibility;
+mod completion;
 mod daemons;
 mod defaults;
 mod downloaded;
