@@ -44,6 +44,7 @@ mod own_loads;
 mod plans;
 mod process;
 mod putting_back;
+mod python;
 mod random;
 mod records;
 mod refusals;
