@@ -3,6 +3,7 @@
 mod bisect;
 mod kernels;
 mod metrics;
+mod open_metrics;
 mod page;
 
 use std::fs;
@@ -14,8 +15,8 @@ use anyhow::{Context, Result, ensure};
 use bisection::Settings;
 use bisector::{Added, Commit, LineFile, Range, Request, Source, WatchAnswer, WatchedLine};
 use guests::kernels::Repository;
-use host::terminal::{hint, talk};
-use host::{Limit, counted, given_file, job_control, signals};
+use host::terminal::{hint, print, talk};
+use host::{HeldFolder, Limit, counted, given_file, job_control, signals};
 use pages::{Purpose, ViewFlags};
 use records::parse;
 use setup::foreign::{Foreign, Permitted};
@@ -41,9 +42,22 @@ pub struct Arguments {
     action: Option<Action>,
     /// File of the line to show
     line: Option<PathBuf>,
+    #[command(flatten)]
+    forms: Forms,
+}
+
+/// How a line is shown.
+#[derive(clap::Args)]
+pub struct Forms {
     /// Write the page of the line
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write the newest values as OpenMetrics text
+    ///
+    /// For Prometheus and its like: a file *.prom in the folder of the node exporter's textfile collector. `-` is standard output,
+    /// where nothing else is printed then.
+    #[arg(long, value_name = "FILE")]
+    openmetrics: Option<PathBuf>,
     #[command(flatten)]
     view: ViewFlags,
 }
@@ -172,11 +186,8 @@ pub struct AddArguments {
 pub struct ShowArguments {
     /// File of the line
     line: PathBuf,
-    /// Write the page of the line
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     #[command(flatten)]
-    view: ViewFlags,
+    forms: Forms,
 }
 
 /// Accept a change with a reason, or declare that it was none
@@ -238,12 +249,12 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             .line
             .as_ref()
             .context("name the file of a line, or begin one: knee watch init line.toml")?;
-        return show(line, arguments.html.as_deref(), arguments.view);
+        return show(line, &arguments.forms);
     };
     match action {
         Action::Init(arguments) => init(arguments),
         Action::Add(arguments) => add(arguments, store),
-        Action::Show(arguments) => show(&arguments.line, arguments.html.as_deref(), arguments.view),
+        Action::Show(arguments) => show(&arguments.line, &arguments.forms),
         Action::Ack(arguments) => ack(arguments),
         Action::Check(arguments) => check(arguments),
         Action::Bisect(arguments) => bisect::run(arguments, store),
@@ -429,18 +440,39 @@ fn answer(line: &WatchedLine) -> Result<WatchAnswer> {
     line.answer()
 }
 
-fn show(path: &Path, html: Option<&Path>, view: ViewFlags) -> Result<ExitCode> {
+fn show(path: &Path, forms: &Forms) -> Result<ExitCode> {
+    let Forms { html, openmetrics, view } = forms;
     if let Some(paths) = kernels::opened(path)? {
-        return kernels::show(&paths, html, view);
+        let line = path.display();
+        ensure!(openmetrics.is_none(), "--openmetrics: {line} is of kernels: take --json");
+        return kernels::show(&paths, html.as_deref(), *view);
     }
     let line = opened(path)?;
     let answer = answer(&line)?;
+    if let Some(file) = openmetrics {
+        put(file, &open_metrics::text(&answer))?;
+        if file.as_os_str() == "-" {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
     view.print(|| Ok(&answer), || Ok(page::page(&answer)))?;
     if let Some(path) = html {
         fs::write(path, pages::html(&page::page(&answer), Purpose::File))
             .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file that readers see whole, or standard output.
+fn put(file: &Path, text: &str) -> Result<()> {
+    if file.as_os_str() == "-" {
+        return print(text);
+    }
+    let file = std::path::absolute(file)?;
+    let folder = file.parent().context("it names a folder")?;
+    let written = HeldFolder::open(folder)
+        .and_then(|folder| folder.put(file.file_name().unwrap_or_default(), text.as_bytes()));
+    written.with_context(|| format!("writing {}", file.display()))
 }
 
 fn ack(arguments: &AckArguments) -> Result<ExitCode> {
