@@ -1,6 +1,7 @@
 //! What help pages show: the overview of all verbs in groups, and examples below each verb.
 
 mod examples;
+mod first_screen;
 pub mod manual;
 
 use std::ffi::OsString;
@@ -110,8 +111,10 @@ fn overview(knee: &Command, width: usize) -> String {
 
 /// What to say instead of clap about a verb that is missing or unknown; `None` about anything else.
 pub fn of_verb(error: &clap::Error, knee: &Command, line: &[OsString]) -> Option<String> {
-    if error.kind() == ErrorKind::MissingSubcommand && error.to_string().contains("'knee'") {
-        return knee.clone().render_help().to_string().into();
+    let is_missing =
+        error.kind() == ErrorKind::MissingSubcommand && error.to_string().contains("'knee'");
+    if is_missing || line.len() == 1 {
+        return Some(first_screen::text(text::stdout_width()));
     }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;

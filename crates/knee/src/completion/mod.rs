@@ -50,7 +50,7 @@ pub fn complete(knee: &Command, words: &[String], current: &str, store: &Store) 
         Expected::Value { argument, before } => {
             let given = &current[before.len()..];
             let mut completion = match argument {
-                Some(argument) => Values { position: &position, store }.of(argument, given),
+                Some(argument) => Values::new(&position, store).of(argument, given),
                 None => Completion::default(),
             };
             if position.may_be_verb {
@@ -137,7 +137,7 @@ mod tests {
         check("knee check ", &["ticket", "all"], &["getppid"]);
         check("knee simulate ticket,m", &["ticket,mcs"], &["ticket,ticket"]);
         check("knee simulate --host ", &["generic-2s"], &["ticket"]);
-        check("knee describe pos", &["posix_lock_shared"], &[]);
+        check("knee show pos", &["posix_lock_shared"], &[]);
         check("knee simulate replay ", &["I5"], &[]);
         check("knee help ", &["guides", "bisect", "memory-models"], &[]);
         check("knee schema doc", &["doctor"], &[]);

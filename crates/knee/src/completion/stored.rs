@@ -14,7 +14,7 @@ const OFFERED: usize = 50;
 const CUTS: [usize; 5] = [4, 6, 9, 11, 16];
 
 /// The finished records, newest first.
-fn all(store: &Store) -> Vec<RecordName> {
+pub fn all(store: &Store) -> Vec<RecordName> {
     let names = paths::cache().and_then(|cache| store::names(store, &cache));
     let mut names = names.unwrap_or_default();
     // An id begins with the time.
@@ -23,11 +23,10 @@ fn all(store: &Store) -> Vec<RecordName> {
 }
 
 /// `last`, labels and ids. Without a beginning, the newest ids; of very many that begin alike, what they have in common.
-pub fn named(store: &Store, given: &str) -> Vec<Candidate> {
-    let all = all(store);
+pub fn named(all: &[RecordName], given: &str) -> Vec<Candidate> {
     let Some(newest) = all.first() else { return Vec::new() };
     let mut candidates = vec![Candidate::new("last", newest.about())];
-    candidates.extend(labelled(&all));
+    candidates.extend(labels(all));
     let ids: Vec<&RecordName> = all.iter().filter(|one| one.id.starts_with(given)).collect();
     let is_few = ids.len() <= OFFERED || given.is_empty();
     let cut = CUTS.iter().rev().find(|cut| {
@@ -60,11 +59,7 @@ fn heads(ids: &[&RecordName], cut: usize) -> Vec<Candidate> {
 }
 
 /// Labels, the newest first.
-pub fn labels(store: &Store) -> Vec<Candidate> {
-    labelled(&all(store))
-}
-
-fn labelled(all: &[RecordName]) -> Vec<Candidate> {
+pub fn labels(all: &[RecordName]) -> Vec<Candidate> {
     let mut seen = BTreeSet::new();
     let has_label = |one: &&RecordName| !one.label.is_empty() && seen.insert(one.label.clone());
     let labelled = all.iter().filter(has_label).take(OFFERED);
@@ -72,17 +67,15 @@ fn labelled(all: &[RecordName]) -> Vec<Candidate> {
 }
 
 /// Names of the hosts that made runs.
-pub fn hosts(store: &Store) -> Vec<Candidate> {
-    let all = all(store);
+pub fn hosts(all: &[RecordName]) -> Vec<Candidate> {
     let hosts: BTreeSet<&str> =
         all.iter().flat_map(|one| one.host.split(", ")).filter(|host| !host.is_empty()).collect();
     hosts.into_iter().map(|host| Candidate::new(host, "")).collect()
 }
 
 /// The variants of the newest record.
-pub fn variants_of_last(store: &Store) -> Vec<Candidate> {
-    let newest = all(store).into_iter().next();
-    let record = newest.and_then(|newest| store::read_record(&newest.folder).ok());
+pub fn variants_of_last(all: &[RecordName]) -> Vec<Candidate> {
+    let record = all.first().and_then(|newest| store::read_record(&newest.folder).ok());
     let variants = record.map(|record| record.variants).unwrap_or_default();
     let candidate = |variant: records::Variant| Candidate::new(variant.name, "variant of last");
     variants.into_iter().map(candidate).collect()

@@ -1,10 +1,11 @@
 //! Which values an argument takes. Those of one name mean the same in all verbs, unless a row of [`KINDS`] says otherwise.
 
 use std::any::TypeId;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use clap::Arg;
-use store::Store;
+use store::{RecordName, Store};
 
 use super::position::Position;
 use super::{Candidate, Completion, names, stored};
@@ -123,11 +124,17 @@ const FILES: [&str; 12] = [
 
 /// The values at the cursor.
 pub struct Values<'p> {
-    pub position: &'p Position<'p>,
-    pub store: &'p Store,
+    position: &'p Position<'p>,
+    store: &'p Store,
+    /// Read once they are asked for.
+    records: OnceCell<Vec<RecordName>>,
 }
 
-impl Values<'_> {
+impl<'p> Values<'p> {
+    pub fn new(position: &'p Position<'p>, store: &'p Store) -> Values<'p> {
+        Values { position, store, records: OnceCell::new() }
+    }
+
     /// The values of an argument that begin with `given`. In a list, the last one goes on, and others stand once.
     pub fn of(&self, argument: &Arg, given: &str) -> Completion {
         let possible = argument.get_possible_values();
@@ -167,11 +174,11 @@ impl Values<'_> {
             BuiltKernels => names::built_kernels(),
             Files(endings) => names::files(given, endings),
             FileSystems => names::file_systems(),
-            Hosts => stored::hosts(&self.store()),
+            Hosts => stored::hosts(self.records()),
             Guides => names::guides(self.position.knee),
             HostModels => names::host_models(),
             Incidents => names::plain(lab::replay::names()),
-            Labels => stored::labels(&self.store()),
+            Labels => stored::labels(self.records()),
             Loads => names::loads(),
             Locks => names::locks(),
             Designs => names::designs(simulated()),
@@ -181,23 +188,23 @@ impl Values<'_> {
                 let what = ["what", "operations", "workload"];
                 names::parameters(&self.position.values(&what).collect::<Vec<_>>(), given)
             }
-            Records => stored::named(&self.store(), given),
+            Records => stored::named(self.records(), given),
             Schemas => names::plain(crate::verbs::schema::names()),
             Variants => {
                 names::variants(&self.position.values(&["what"]).collect::<Vec<_>>(), given)
             }
-            VariantsOfLast => stored::variants_of_last(&self.store()),
+            VariantsOfLast => stored::variants_of_last(self.records()),
             Words(words) => names::plain(words.iter().copied()),
             Workloads => names::workloads(),
         }
     }
 
-    /// The store that `--records` names, else the default one.
-    fn store(&self) -> Store {
-        match self.position.values(&["records"]).next() {
-            Some(folder) => Store::at(Path::new(folder).to_path_buf()),
-            None => self.store.clone(),
-        }
+    /// The records of the store that `--records` names, else of the default one.
+    fn records(&self) -> &[RecordName] {
+        self.records.get_or_init(|| match self.position.values(&["records"]).next() {
+            Some(folder) => stored::all(&Store::at(Path::new(folder).to_path_buf())),
+            None => stored::all(self.store),
+        })
     }
 }
 
