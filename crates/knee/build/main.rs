@@ -10,6 +10,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 fn main() {
+    // The standard library asks for it weakly. Where all crates are linked as one, so do all callers, and a static binary
+    // without it calls address 0.
+    println!("cargo::rustc-link-arg-bins=-Wl,--undefined=gettid");
     licenses::write(&Path::new(&variable("OUT_DIR")).join("licenses.txt.gz"));
     write_guides();
 }
