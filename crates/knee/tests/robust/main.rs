@@ -41,6 +41,7 @@ mod kills;
 mod manual;
 mod outputs;
 mod own_loads;
+mod picture;
 mod plans;
 mod process;
 mod putting_back;
