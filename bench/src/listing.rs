@@ -17,7 +17,7 @@ use crate::{Bench, fresh_directory, output};
 const RECORDS: usize = 10_000;
 const REPEATS: usize = 10;
 
-/// Wall times of `knee list`, warm and cold.
+/// Wall times of `knee list`, warm and cold, and of what TAB asks for.
 pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
     let home = fresh_directory(&temp_dir())?;
     let template = make_template(bench, home.path())?;
@@ -27,11 +27,14 @@ pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
     std::thread::sleep(Duration::from_secs(3));
     let mut cold = Vec::new();
     let mut warm = Vec::new();
+    let mut completed = Vec::new();
     for repeat in 1..=REPEATS {
         eprintln!("listing: {repeat} of {REPEATS}");
         let _ = fs::remove_dir_all(home.path().join("cache"));
         cold.push(list(bench, home.path())?);
         warm.push(list(bench, home.path())?);
+        completed.push(complete(bench, home.path(), "")?);
+        completed.push(complete(bench, home.path(), "20")?);
     }
     let figure = |what, unit, limit, values| Figure {
         name: format!("{RECORDS} records listed, {what}"),
@@ -42,6 +45,7 @@ pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
     Ok(vec![
         figure("with the index", "ms", Limit::AtMost(50.0), warm),
         figure("index deleted", "ms", Limit::AtMost(2000.0), cold),
+        figure("completed in a shell", "ms", Limit::AtMost(30.0), completed),
     ])
 }
 
@@ -87,5 +91,19 @@ fn list(bench: &Bench, home: &Path) -> Result<f64> {
     let ms = since.elapsed().as_secs_f64() * 1e3;
     let lines = listed.iter().filter(|byte| **byte == b'\n').count();
     ensure!(lines == RECORDS, "{lines} of {RECORDS} records were listed");
+    Ok(ms)
+}
+
+/// Asks for the records whose names begin so, as a shell does at TAB; returns the wall time in ms.
+fn complete(bench: &Bench, home: &Path, beginning: &str) -> Result<f64> {
+    let mut command = bench.knee(home);
+    command.args(["complete", &format!("--line=knee show {beginning}")]);
+    let since = Instant::now();
+    let offered = output(&mut command)?.stdout;
+    let ms = since.elapsed().as_secs_f64() * 1e3;
+    ensure!(
+        offered.starts_with(if beginning.is_empty() { b"last\n" } else { b"20" }),
+        "no records were offered"
+    );
     Ok(ms)
 }

@@ -7,9 +7,12 @@ fn main() {
 
 #[cfg(feature = "bpf")]
 mod bpf {
-    use std::env;
     use std::path::{Path, PathBuf};
     use std::process::{Command, ExitStatus};
+    use std::{env, fs, io};
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
 
     /// The probes in BPF, each with a folder of its own.
     const PROBES: &[&str] = &["ledger", "live", "lock_delay"];
@@ -18,14 +21,24 @@ mod bpf {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         for probe in PROBES {
             let source = PathBuf::from(format!("src/{probe}/{probe}.bpf.c"));
-            let files = std::fs::read_dir(format!("src/{probe}")).expect("a probe is a folder");
+            let files = fs::read_dir(format!("src/{probe}")).expect("a probe is a folder");
             for path in files.map(|file| file.expect("the folder can be listed").path()) {
                 if [".bpf.c", ".bpf.h"].iter().any(|end| path.to_string_lossy().ends_with(end)) {
                     println!("cargo::rerun-if-changed={}", path.display());
                 }
             }
-            compile(&source, &out.join(format!("{probe}.bpf.o")));
+            let object = out.join(format!("{probe}.bpf.o"));
+            compile(&source, &object);
+            pack(&object).expect("cargo's folder can be written");
         }
+    }
+
+    /// Compresses an object, to a fifth, into a file beside it.
+    fn pack(object: &Path) -> io::Result<()> {
+        let file = fs::File::create(object.with_extension("o.gz"))?;
+        let mut packed = GzEncoder::new(file, Compression::best());
+        io::copy(&mut fs::File::open(object)?, &mut packed)?;
+        packed.finish().map(|_| ())
     }
 
     fn compile(source: &Path, object: &Path) {

@@ -112,6 +112,11 @@ fn all(store: &Store) -> Vec<Bisection> {
     all
 }
 
+/// The ids of all bisections, oldest first.
+pub fn ids(store: &Store) -> Vec<String> {
+    all(store).into_iter().map(|bisection| bisection.id).collect()
+}
+
 /// The newest bisection.
 pub fn newest(store: &Store) -> Result<Bisection> {
     let newest = all(store).pop();

@@ -31,7 +31,7 @@ mod workshop;
 pub use build::Build;
 pub use confirm::{Confirmation, Confirmed, Explained};
 pub use effects::effects;
-pub use folder::{Bisection, open, to_go_on_with};
+pub use folder::{Bisection, ids, open, to_go_on_with};
 pub use gate::{
     Cases, CountChange, CountVerdict, CountedCase, CountedChange, GateAnswer, GateRequest,
     GateSide, GateVerdict, GatedCase, Nothing, gate,

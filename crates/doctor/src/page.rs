@@ -9,7 +9,11 @@ use crate::{Finding, Group, Level};
 pub fn page(findings: &[Finding]) -> Page {
     Page {
         answers: vec![answer(findings), summary(findings)],
-        sections: Group::ALL.map(|group| section(group, findings)).into(),
+        sections: Group::ALL
+            .map(|group| section(group, findings))
+            .into_iter()
+            .chain([next(findings)])
+            .collect(),
         ..Page::new("fit to measure?", PageKind::Health)
     }
 }
@@ -54,6 +58,24 @@ fn section(group: Group, findings: &[Finding]) -> Section {
         }
     }
     Section::open(group.title(), vec![Block::Table(PageTable::of_prose(table))])
+}
+
+/// What to try next: commands that work on this host.
+fn next(findings: &[Finding]) -> Section {
+    let is_ok = |name: &str| findings.iter().any(|one| one.name == name && one.level == Level::Ok);
+    let why = if ["BPF", "BTF", "this binary"].into_iter().all(is_ok) {
+        [
+            "knee explain posix_lock_shared --grow",
+            "where the time of an operation goes, and what grows",
+        ]
+    } else {
+        ["knee top", "what holds running programs back, as far as /proc tells"]
+    };
+    let mut table = Table::new([("command", Align::Left), ("what it shows", Align::Left)]);
+    for row in [["knee run first-look", "how this host scales, in two minutes"], why] {
+        table.row(row.map(str::to_string).into());
+    }
+    Section::open("What to try next here", vec![Block::Table(PageTable::of_prose(table))])
 }
 
 #[cfg(test)]
@@ -147,6 +169,11 @@ mod tests {
             ok       swap                none in use
             ok       isolated CPUs       none
             ok       irqbalance          not running
+
+            What to try next here
+            command                                what it shows
+            knee run first-look                    how this host scales, in two minutes
+            knee explain posix_lock_shared --grow  where the time of an operation goes, and what grows
         "#]].assert_eq(&page);
     }
 }

@@ -3,15 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use super::variable;
+use super::{variable, write_packed};
 
 /// What no crate of cargo has: name and licence.
 const OTHERS: [(&str, &str); 2] =
@@ -52,10 +49,7 @@ pub fn write(path: &Path) {
         texts: Vec::new(),
     }));
     libraries.sort_by(|a, b| a.name.cmp(&b.name));
-    let file = fs::File::create(path).expect("cargo's folder can be written");
-    let mut file = GzEncoder::new(file, Compression::best());
-    file.write_all(text(&libraries).as_bytes()).expect("cargo's folder can be written");
-    file.finish().expect("cargo's folder can be written");
+    write_packed(path, &text(&libraries));
 }
 
 /// What cargo knows of this build. It asks the network only where the sources of a crate are missing, such as those that

@@ -28,54 +28,35 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Measure how workloads scale with CPUs
     Run(Box<verbs::run::RunArguments>),
-    /// Measure one experiment on many hosts
     Fleet(verbs::fleet::Arguments),
-    /// Build, list, boot and remove kernels to compare
     Kernel(verbs::kernel::Arguments),
-    /// Check what this host permits and what would disturb a measurement
     Doctor(Box<verbs::doctor::Arguments>),
-    /// Compare variants or records, with the confidence of each verdict
     Compare(Compare),
-    /// Find where a curve bends and falls, and which law explains it
     Scale(Scale),
     Bisect(Box<Bisect>),
-    /// Judge whether a change makes a benchmark slower, for a pull request
     Gate(Box<verbs::gate::Arguments>),
-    /// Watch a benchmark over months, and decide at the first new point
     Watch(verbs::watch::Arguments),
-    /// Account for the time of an operation, or for a difference
     Explain(Box<verbs::explain::Arguments>),
-    /// Watch what holds running programs back, on a live screen
     Top(verbs::top::Arguments),
     Conflicts(verbs::conflicts::Arguments),
-    /// Model-check algorithms: search all interleavings of their tasks
     Check(lab::check::Arguments),
-    /// Simulate algorithms on a described host, with up to 256 CPUs
     Simulate(Box<Simulate>),
-    /// Write the start of a load or lock of your own, in C
     New(verbs::new::Arguments),
-    /// List records, loads, algorithms, hosts, experiments or metrics
     List(verbs::list::Arguments),
-    /// Show a record as tables and curves, or the manual page of a name
     Show(verbs::show::Arguments),
-    /// Report records, replays or simulations as HTML, mail or Markdown
     Report(Box<verbs::report::Arguments>),
-    /// Show all records in a browser on this host
     Serve(verbs::serve::Arguments),
-    /// Annotate, remove, import and export records
     Record(verbs::record::Arguments),
-    /// Show a guide, or the help of a verb
     #[command(hide = true)]
     Help(verbs::help::Arguments),
-    /// Estimate how often verdicts are right, beside other tools' rules
     #[command(hide = true)]
     Selfcheck(lab::selfcheck::Arguments),
-    /// Print a script for completions in a shell
     #[command(hide = true)]
     Completions(verbs::completions::Arguments),
-    /// Print the JSON Schema of what a verb prints with --json
+    /// Print what can stand at the cursor of a shell (internal)
+    #[command(hide = true)]
+    Complete(verbs::complete::Arguments),
     #[command(hide = true)]
     Schema(verbs::schema::Arguments),
     /// Write the manual pages into a directory (internal)
@@ -95,7 +76,10 @@ pub enum Verb {
     Worker(verbs::worker::Arguments),
 }
 
-/// `knee compare`, and the verb below it.
+/// Compare variants or records, with the confidence of each verdict
+///
+/// A verdict is faster, slower, same or cannot tell, with the interval of the change. Records that were not measured in turn
+/// get one only where they differ more than hosts drift. See `knee help compare`.
 #[derive(Args)]
 pub struct Compare {
     #[command(subcommand)]
@@ -106,11 +90,13 @@ pub struct Compare {
 
 #[derive(Subcommand)]
 pub enum CompareAction {
-    /// Test whether a verdict survives small changes of the load
     Fragile(verbs::fragile::Arguments),
 }
 
-/// `knee scale`, and the verb below it.
+/// Find where a curve bends and falls, and which law explains it
+///
+/// A curve is a record's, from four CPU counts on, or a file's. The knee, a cliff and a fall have intervals, and a law is
+/// named where it explains the curve better than the others. See `knee help scaling`.
 #[derive(Args)]
 pub struct Scale {
     #[command(subcommand)]
@@ -121,7 +107,6 @@ pub struct Scale {
 
 #[derive(Subcommand)]
 pub enum ScaleAction {
-    /// Forecast rates with more CPUs than were measured
     Forecast(verbs::forecast::Arguments),
 }
 
@@ -145,15 +130,16 @@ pub struct Bisect {
 
 #[derive(Subcommand)]
 pub enum BisectAction {
-    /// Measure what each patch of a series does
     Series(Box<verbs::series::Arguments>),
-    /// Find out which of several options move a metric
     Screen(Box<verbs::screen::Arguments>),
     #[command(flatten)]
     Log(verbs::bisect::Action),
 }
 
-/// `knee simulate`, and the verb below it.
+/// Simulate algorithms on a described host, with up to 256 CPUs
+///
+/// The source that `knee check` searches runs in virtual time, where each access costs what it costs on the host. Unknown
+/// costs are ranges, so rates are intervals. See `knee help simulator`.
 #[derive(Args)]
 #[command(subcommand_negates_reqs = true)]
 pub struct Simulate {
@@ -166,7 +152,6 @@ pub struct Simulate {
 #[derive(Subcommand)]
 pub enum SimulateAction {
     Operation(Box<verbs::simulate_operation::Arguments>),
-    /// Simulate published measurements, and compare with them
     Replay(lab::replay::ReplayArguments),
 }
 

@@ -1,6 +1,7 @@
 //! What help pages show: the overview of all verbs in groups, and examples below each verb.
 
 mod examples;
+mod first_screen;
 pub mod manual;
 
 use std::ffi::OsString;
@@ -43,9 +44,9 @@ pub fn prepared(knee: Command, width: usize) -> Command {
         let name = verb.get_name().to_string();
         let below = verb.mut_subcommands(|below| {
             let path = format!("{name} {}", below.get_name());
-            with_examples(below, &path)
+            with_examples(with_long_help(below, &path), &path)
         });
-        with_examples(below, &name)
+        with_examples(with_long_help(below, &name), &name)
     })
     .override_help(overview)
 }
@@ -53,6 +54,24 @@ pub fn prepared(knee: Command, width: usize) -> Command {
 /// The examples of a verb by the words of its name; of knee itself, where there are none.
 pub fn examples_of(path: &str) -> &'static [&'static str] {
     examples::EXAMPLES.iter().find(|(verb, _)| *verb == path).map_or(&[], |(_, lines)| lines)
+}
+
+/// A verb whose long help is in paragraphs for lines of any width, the last of which says its exit statuses.
+fn with_long_help(verb: Command, path: &str) -> Command {
+    let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string);
+    let about = about.unwrap_or_default();
+    let has_statuses = about.contains(manual::STATUSES_OF);
+    let mut paragraphs: Vec<String> = about.split("\n\n").map(unfolded).collect();
+    if !has_statuses {
+        paragraphs.push(format!("{}{}", manual::STATUSES_OF, manual::statuses(path)));
+    }
+    verb.long_about(paragraphs.join("\n\n"))
+}
+
+/// A paragraph on one line. Commands, which are indented, stay on their lines.
+fn unfolded(paragraph: &str) -> String {
+    let is_commands = paragraph.starts_with("    ");
+    if is_commands { paragraph.to_string() } else { paragraph.replace('\n', " ") }
 }
 
 /// A verb with its examples at the end of its help.
@@ -92,8 +111,10 @@ fn overview(knee: &Command, width: usize) -> String {
 
 /// What to say instead of clap about a verb that is missing or unknown; `None` about anything else.
 pub fn of_verb(error: &clap::Error, knee: &Command, line: &[OsString]) -> Option<String> {
-    if error.kind() == ErrorKind::MissingSubcommand && error.to_string().contains("'knee'") {
-        return knee.clone().render_help().to_string().into();
+    let is_missing =
+        error.kind() == ErrorKind::MissingSubcommand && error.to_string().contains("'knee'");
+    if is_missing || line.len() == 1 {
+        return Some(first_screen::text(text::stdout_width()));
     }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
@@ -145,6 +166,11 @@ mod tests {
         found
     }
 
+    /// Whether only knee itself starts a verb.
+    fn is_internal(path: &str) -> bool {
+        ["man-pages", "complete", "init", "remote", "metal", "worker"].contains(&path)
+    }
+
     #[test]
     fn short_helps_fit_a_screen_of_45_lines() {
         let too_long = all_verbs().into_iter().filter_map(|(path, mut command)| {
@@ -167,10 +193,27 @@ mod tests {
     }
 
     #[test]
+    fn long_helps_have_a_text_of_their_own_and_exit_statuses() {
+        for (path, command) in all_verbs().into_iter().filter(|(path, _)| !is_internal(path)) {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let long = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+            let paragraphs: Vec<&str> = long.split("\n\n").collect();
+            assert!(!about.contains('\n') && !about.ends_with([':', '.']), "knee {path}: {about}");
+            assert!(paragraphs.len() > 2 || path.is_empty(), "knee {path} --help: {long}");
+            assert_eq!(
+                paragraphs[0].trim_end_matches('.'),
+                about,
+                "knee {path} --help begins with another text than -h"
+            );
+            let of_statuses =
+                paragraphs.iter().filter(|text| text.starts_with(manual::STATUSES_OF));
+            assert_eq!(of_statuses.count(), usize::from(!path.is_empty()), "knee {path}: {long}");
+        }
+    }
+
+    #[test]
     fn each_verb_has_two_examples_that_can_be_parsed() {
         for (path, _) in all_verbs() {
-            let is_internal =
-                |word: &str| ["man-pages", "init", "remote", "metal", "worker"].contains(&word);
             if path.is_empty() || is_internal(&path) {
                 continue;
             }

@@ -6,6 +6,7 @@
 
 mod browser;
 mod command_line;
+mod completion;
 mod defaults;
 mod experiment_file;
 mod flags;
@@ -166,7 +167,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             verbs::help::run(&arguments, help::prepared(Cli::command(), width), width)
         }
         Verb::Selfcheck(arguments) => lab::selfcheck::run(&arguments),
-        Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
+        Verb::Completions(arguments) => verbs::completions::run(&arguments),
+        Verb::Complete(arguments) => verbs::complete::run(&arguments, &Cli::command(), &store()?),
         Verb::Schema(arguments) => verbs::schema::run(&arguments),
         Verb::ManPages(arguments) => {
             verbs::man_pages::run(&arguments, help::prepared(Cli::command(), 80))

@@ -10,13 +10,14 @@ use calibration::{CpuLayout, Provenance};
 use host::terminal::{hint, print};
 use host::topology;
 
-/// Measure this host, in a few seconds, and print it as a host file for `knee simulate`:
+/// Measure this host and print it as a described host
+///
+/// It takes a few seconds, in which nothing else should run:
 ///
 ///     knee doctor calibrate > hosts/mine.toml
 ///     knee simulate ticket,mcs --host mine
 ///
-/// Nothing else should run during the measurement. `--host mine` reads hosts/mine.toml below the
-/// current directory; a path works from anywhere.
+/// `--host mine` reads hosts/mine.toml below the current directory; a path works from anywhere.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {}

@@ -34,7 +34,10 @@ use studies::checks::mutants::{self, Fate, JudgedMutant};
 use studies::checks::{ByLanguage, CheckResult, CheckSize, Mutation, Verdict, with_tasks};
 use studies::{MechanismDesign, Subject};
 
-/// What to check.
+/// Model-check algorithms: search all interleavings of their tasks
+///
+/// Each answer is *holds*, *WRONG* with a shortest way there and how to replay it, or *not checked* with the reason. A file
+/// in C or C++ is compiled, and every access of the compiled code is searched. See `knee help own-lock`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Algorithms, `all` (see `knee list algorithms`), or files with a lock or a data structure in C or C++

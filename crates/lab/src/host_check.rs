@@ -64,12 +64,10 @@ const CASES: [Case; 7] = [
 /// Planted cost, as a share of an operation, and number of comparisons per case.
 const PLANTED: [(f64, usize); 3] = [(0.0, 40), (0.02, 20), (0.05, 20)];
 
-/// Compare real operations on this host: identical ones, and ones with a planted cost of known size
+/// Count the false verdicts that this host would give, by identical and known workloads
 ///
-/// Says how often knee would call equal operations different here, and how often it would miss the planted cost. Takes
-/// about 40 minutes.
-///
-/// Exit status: 0 both rates are within their targets; 1 one is not; 130 interrupted.
+/// Says how often knee would call equal operations different here, and how often it would miss a planted cost of known size.
+/// Takes about 40 minutes.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Share of the comparisons to make, 1 for all

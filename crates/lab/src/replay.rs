@@ -26,7 +26,10 @@ use studies::replays::{
 
 use crate::c_files::{self, LockInC};
 
-/// What to replay.
+/// Simulate published measurements, and compare with them
+///
+/// Regressions of the kernel that were reported, and results of papers on locks, are predicted from their mechanisms and
+/// graded against the published numbers. See `knee help replays`.
 #[derive(clap::Args)]
 pub struct ReplayArguments {
     /// Incidents and publications to replay, such as I5, or a publication's file.toml; none lists them
@@ -73,6 +76,11 @@ pub fn run(arguments: &ReplayArguments) -> Result<ExitCode> {
 /// All incidents, then all publications.
 fn listed() -> Vec<Arc<Incident>> {
     [incidents(), publications()].concat()
+}
+
+/// The names of all.
+pub fn names() -> Vec<String> {
+    listed().iter().map(|incident| incident.name.clone()).collect()
 }
 
 /// The incidents and publications of these names, or in these files. If others decided which locks in C are compiled

@@ -16,7 +16,9 @@ use bisection::watch::selfcheck::watch_check;
 use laws::selfcheck::{Part, scale_check};
 use pages::ViewFlags;
 
-/// What to simulate.
+/// Estimate how often verdicts are right, beside other tools' rules
+///
+/// Measurements with a known truth are simulated, and judged by knee's rules and by those of other tools.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Simulated comparisons per rule, noise model and size of change

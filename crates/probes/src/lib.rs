@@ -6,6 +6,8 @@
 
 mod activity;
 mod allocations;
+#[cfg(feature = "bpf")]
+mod bpf_programs;
 mod cgroups;
 pub mod counters;
 mod directory;

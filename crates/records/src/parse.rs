@@ -35,6 +35,12 @@ pub fn percent(text: &str) -> Result<f64> {
     })
 }
 
+/// A parameter or an axis with its values: `NAME=1,2,4`, a list as [`list`] reads it.
+pub fn axis(text: &str) -> Result<(String, Vec<String>)> {
+    let (name, values) = text.split_once('=').context("must be NAME=1,2,4")?;
+    Ok((name.to_string(), list(values)?))
+}
+
 /// The values of a list on the command line: `1,2,4`, with ranges of numbers among them. `1..8` doubles up to its end
 /// (1, 2, 4, 8), `1..81*3` multiplies by 3, `0..10:2.5` takes steps, `1-4` is each whole number. Where a `|` separates
 /// the values, commas and `1-4` are text: `a,b|c,d` has two values, and `a,b|` one.

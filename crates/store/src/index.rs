@@ -74,6 +74,14 @@ struct IndexFile {
 }
 
 impl IndexFile {
+    /// The file of a store in this cache folder; `None` if it cannot be written to.
+    fn of(store: &Store, cache: &Path) -> Option<IndexFile> {
+        let root = store.root().canonicalize().unwrap_or_else(|_| store.root().to_path_buf());
+        let header = Header { index: VERSION, root: format!("{root:?}") };
+        let name = format!("index{}.ndjson", root.to_string_lossy().replace('/', "-"));
+        private(cache).ok().map(|folder| IndexFile { folder, name, header })
+    }
+
     /// Replaces the file. Without it, the next call reads the records again.
     fn put(&self, shards: &[Shard]) -> Result<()> {
         let mut text = lines::text(&[&self.header])?;
@@ -122,14 +130,22 @@ fn started(listed: &Listed) -> Timestamp {
     listed.started.unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
+impl RecordName {
+    /// What it is: the experiment, with its label.
+    pub fn about(&self) -> String {
+        if self.label.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}: {}", self.label, self.name)
+        }
+    }
+}
+
 impl Index {
     /// Opens the store's index in this cache folder and brings it up to date. Without a writable cache, it serves
     /// this call only.
     pub fn open(store: &Store, cache: &Path) -> Result<Index> {
-        let root = store.root().canonicalize().unwrap_or_else(|_| store.root().to_path_buf());
-        let header = Header { index: VERSION, root: format!("{root:?}") };
-        let name = format!("index{}.ndjson", root.to_string_lossy().replace('/', "-"));
-        let file = private(cache).ok().map(|folder| IndexFile { folder, name, header });
+        let file = IndexFile::of(store, cache);
         let known = file.as_ref().and_then(read);
         let is_new = known.is_none();
         let (shards, has_changed) =
@@ -210,11 +226,79 @@ impl Index {
     }
 
     fn path(&self, shard: &Shard) -> PathBuf {
-        match shard.shard.as_str() {
-            "" => self.store.root().to_path_buf(),
-            name => self.store.root().join(name),
-        }
+        shard_path(&self.store, &shard.shard)
     }
+}
+
+/// What completions and the like need of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct RecordName {
+    pub id: String,
+    /// Folder of the record.
+    pub folder: PathBuf,
+    /// Name of the experiment.
+    pub name: String,
+    /// The user's name for it.
+    #[serde(default)]
+    pub label: String,
+    /// Names of the hosts that made runs, separated by commas.
+    pub host: String,
+}
+
+/// A line of the index, of which the names alone are read.
+#[derive(Deserialize)]
+struct NamesOfShard {
+    shard: String,
+    modified_ns: i64,
+    records: Vec<(i64, RecordName)>,
+}
+
+/// The names of all finished records. It takes a third of the time of an [`Index`] if that is up to date.
+pub fn names(store: &Store, cache: &Path) -> Result<Vec<RecordName>> {
+    if let Some(names) = indexed_names(store, cache) {
+        return Ok(names);
+    }
+    let name = |listed: Listed| {
+        let Listed { id, folder, name, label, host, .. } = listed;
+        RecordName { id, folder, name, label, host }
+    };
+    Ok(Index::open(store, cache)?.newest(usize::MAX).into_iter().map(name).collect())
+}
+
+/// The names in the index; `None` if it is missing or any shard has changed since.
+fn indexed_names(store: &Store, cache: &Path) -> Option<Vec<RecordName>> {
+    let file = IndexFile::of(store, cache)?;
+    let text = file.folder.read_text(&file.name, INDEX_LIMIT).ok()??;
+    let mut lines = text.lines();
+    let header: Header = serde_json::from_str(lines.next()?).ok()?;
+    let mut shards: BTreeMap<PathBuf, NamesOfShard> = BTreeMap::new();
+    for line in lines {
+        let shard: NamesOfShard = serde_json::from_str(line).ok()?;
+        shards.insert(shard_path(store, &shard.shard), shard);
+    }
+    let mut names = Vec::new();
+    for path in store.shards().ok()? {
+        let mut shard = shards.remove(&path)?;
+        if modified_ns(&fs::metadata(&path).ok()?) != shard.modified_ns {
+            return None;
+        }
+        names.extend(shard.records.drain(..).map(|(_, mut name)| {
+            name.folder = path.join(&name.folder);
+            name
+        }));
+    }
+    (header == file.header && shards.is_empty()).then_some(names)
+}
+
+fn shard_path(store: &Store, shard: &str) -> PathBuf {
+    match shard {
+        "" => store.root().to_path_buf(),
+        name => store.root().join(name),
+    }
+}
+
+fn modified_ns(metadata: &fs::Metadata) -> i64 {
+    metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec()
 }
 
 /// Holds the folder of the index. Refuses one in which others could put a link to a file of theirs or ours.
@@ -254,7 +338,7 @@ fn refreshed(store: &Store, known: Vec<Shard>) -> Result<(Vec<Shard>, bool)> {
             shards.extend(before);
             continue;
         };
-        let modified_ns = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
+        let modified_ns = modified_ns(&metadata);
         let before = before.unwrap_or(Shard { shard: name, ..Shard::default() });
         if before.modified_ns == modified_ns {
             shards.push(before);

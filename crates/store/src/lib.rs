@@ -22,7 +22,7 @@ pub use folder::{
 };
 pub use followed::{ReadSoFar, RecordStamp, Watch, open_growing, stamp};
 pub use id::Id;
-pub use index::{Filter, Index};
+pub use index::{Filter, Index, RecordName, names};
 pub use keep::{annotate, remove};
 pub use listed::Listed;
 pub use saved_look::{is_saved_look, read_look, save_look};

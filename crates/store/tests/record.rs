@@ -165,6 +165,12 @@ impl Place {
         let index = Index::open(&self.store, &self.cache()).unwrap();
         let newest = index.newest(100);
         assert_eq!(index.count(&Filter::default()), newest.len());
+        let mut folders: Vec<PathBuf> = newest.iter().map(|listed| listed.folder.clone()).collect();
+        let names = store::names(&self.store, &self.cache()).unwrap();
+        let mut named: Vec<PathBuf> = names.into_iter().map(|name| name.folder).collect();
+        folders.sort();
+        named.sort();
+        assert_eq!(named, folders);
         newest.into_iter().map(|listed| listed.folder).collect()
     }
 }
@@ -450,6 +456,22 @@ fn the_index_sees_what_is_added_removed_and_resumed() {
     assert!(place.listed().is_empty());
     fs::remove_dir_all(place.store.root()).unwrap();
     assert!(place.listed().is_empty());
+}
+
+#[test]
+fn names_come_from_the_index_where_it_is_up_to_date() {
+    let place = Place::new();
+    let folder = place.finished(5);
+    let shard = File::open(place.store.root().join("7f")).unwrap();
+    let root = File::open(place.store.root()).unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    [shard, root].iter().for_each(|folder| folder.set_modified(long_ago).unwrap());
+    assert_eq!(place.listed(), [&*folder]);
+    // Nobody looks into the folder.
+    fs::write(folder.join("record.json"), "damaged").unwrap();
+    let names = store::names(&place.store, &place.cache()).unwrap();
+    assert_eq!(names.len(), 1);
+    assert_eq!((names[0].id.as_str(), &names[0].folder), (golden::ID, &folder));
 }
 
 #[test]

@@ -1,10 +1,13 @@
-//! The guides of `docs/`, which are in the binary.
+//! The guides of `docs/`, which are in the binary, compressed.
 
 mod search;
 
-pub use search::{Found, SCREEN, search};
+use std::io::Read;
+use std::sync::LazyLock;
 
-include!(concat!(env!("OUT_DIR"), "/guides.rs"));
+use flate2::read::GzDecoder;
+
+pub use search::{Found, SCREEN, search};
 
 /// A guide.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +31,23 @@ impl Guide {
     }
 }
 
+/// What the build wrote: paths with the lengths of their texts, an empty line, and the texts.
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guides.txt.gz"));
+
 /// All of them, by path.
 pub fn all() -> impl Iterator<Item = Guide> {
-    FILES.iter().map(|(path, text)| Guide { path, text })
+    static UNPACKED: LazyLock<String> = LazyLock::new(|| {
+        let mut text = String::new();
+        GzDecoder::new(PACKED).read_to_string(&mut text).expect("the build packed it");
+        text
+    });
+    let (list, texts) = UNPACKED.split_once("\n\n").expect("the build wrote both parts");
+    list.lines().scan(texts, |rest, line| {
+        let (path, length) = line.split_once(' ')?;
+        let (text, next) = rest.split_at(length.parse().ok()?);
+        *rest = next;
+        Some(Guide { path, text })
+    })
 }
 
 /// The guide of this name: `bisect`, or with its folder where a name has several, `lab/ledger`. Of these, the one for users.

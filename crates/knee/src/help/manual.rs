@@ -132,7 +132,10 @@ pub const ENVIRONMENT: &[Entry] = &[
 const DONE: &str = "0 success; 2 knee could not do it; 130 interrupted.";
 const MEASURED: &str = "0 success; 1 some runs failed; 2 knee could not do it; 130 interrupted, finished runs are kept.";
 
-/// Exit statuses of verbs whose help does not say them; of all others, `DONE`.
+/// Begins the paragraph of a long help that names exit statuses.
+pub const STATUSES_OF: &str = "Exit status: ";
+
+/// Exit statuses of verbs whose own text does not say them; of all others, `DONE`.
 const STATUSES: &[(&str, &str)] = &[
     (
         "run",
@@ -163,26 +166,8 @@ const STATUSES: &[(&str, &str)] = &[
          something was not checked; 130 interrupted.",
     ),
     (
-        "gate",
-        "0 nothing is shown to be slower; 2 knee could not do it; 3 a case is slower; 130 interrupted, the same gate again \
-         goes on.",
-    ),
-    (
-        "kernel build",
-        "0 all kernels are built; 1 some revisions failed; 2 the build could not start; 130 interrupted.",
-    ),
-    (
         "doctor verdicts",
         "0 both rates are within their targets; 1 one is not; 2 knee could not do it; 130 interrupted.",
-    ),
-    (
-        "watch add",
-        "0 each commit has a point; 1 some have none; 2 knee could not do it; 130 interrupted, the same command goes on.",
-    ),
-    (
-        "watch bisect",
-        "0 a commit is named and confirmed; 1 a set, several changes, or not confirmed; 2 the bisection failed or was \
-         refused; 3 not reproduced; 130 interrupted.",
     ),
     (
         "watch check",

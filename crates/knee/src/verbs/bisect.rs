@@ -33,6 +33,8 @@ use self::inside::Inside;
 #[derive(clap::Subcommand)]
 pub enum Action {
     /// Print a bisection as `git bisect log` does, or all that was done
+    ///
+    /// `git bisect replay` reads it. With --json, builds, runs and what each told are there, too.
     Log {
         /// Bisection: `last`, its id or the start of it
         #[arg(default_value = "last")]
@@ -42,6 +44,8 @@ pub enum Action {
         json: bool,
     },
     /// Bisect what a log of `git bisect` leaves open
+    ///
+    /// The commits that the log calls good and bad are the ends; what it skips is not tested.
     Replay {
         /// Output of `git bisect log`
         log: PathBuf,

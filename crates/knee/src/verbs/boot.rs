@@ -19,7 +19,10 @@ use runner::places::guest::{BootedGuest, Booter, power_off};
 
 use crate::flags::{MachineFlags, kernel_file};
 
-/// What to boot, and what to do there.
+/// Boot a kernel in a virtual machine, inspect it or run a program
+///
+/// Without a program, it says what the kernel has that workloads and probes need. A program's output is printed, and its
+/// success is the exit status. See `knee help kernels`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The kernel to boot: a vmlinuz or bzImage, or a folder in which make was run

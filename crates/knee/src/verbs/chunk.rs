@@ -17,7 +17,7 @@ use store::Store;
 
 use crate::experiment_file;
 
-/// Measure chunks of a fleet that `knee fleet plan` made, until all are done:
+/// Measure chunks of a fleet that `knee fleet plan` made, until all are done
 ///
 ///     knee fleet chunk /shared/exp          # whatever is free; takes over what dead hosts left
 ///     knee fleet chunk /shared/exp 7        # chunk 7 alone, for schedulers; does nothing if it is done

@@ -1,24 +1,36 @@
-//! `knee completions`: prints the script by which a shell completes verbs and options.
+//! `knee completions`: prints the script by which a shell completes verbs, options and names. The scripts ask `knee complete`.
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use clap::Command;
-use clap_complete::{Shell, generate};
+use anyhow::Result;
 use host::terminal::print;
 
-/// For which shell.
+/// Print a script for completions in a shell
+///
+///     source <(knee completions bash)
+///
+/// Packages and `install.sh` put the scripts where shells look for them. The scripts ask knee itself, so that records,
+/// labels and what else has a name is completed, too.
 #[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Arguments {
     /// The shell that is to read the script
     shell: Shell,
 }
 
-/// Prints the script for `command`, the whole command line of knee.
-pub fn run(arguments: &Arguments, mut command: Command) -> Result<ExitCode> {
-    let name = command.get_name().to_string();
-    let mut script = Vec::new();
-    generate(arguments.shell, &mut command, name, &mut script);
-    print(String::from_utf8(script).context("the script is no text")?)?;
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Shell {
+    Bash,
+    Fish,
+    Zsh,
+}
+
+/// Prints the script.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    print(match arguments.shell {
+        Shell::Bash => include_str!("completions/knee.bash"),
+        Shell::Fish => include_str!("completions/knee.fish"),
+        Shell::Zsh => include_str!("completions/knee.zsh"),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,10 @@ use lab::{calibrate, host_check};
 use pages::ViewFlags;
 use setup::journal;
 
-/// What to look at.
+/// Check what this host permits and what would disturb a measurement
+///
+/// Looks at rights, tools, CPUs, clock and other programs for a little more than a second, and changes nothing. A bad finding
+/// is no failure.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -27,9 +30,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum DoctorAction {
-    /// Measure this host and print it as a described host
     Calibrate(calibrate::Arguments),
-    /// Count the false verdicts that this host would give, by identical and known workloads
     Verdicts(host_check::Arguments),
 }
 

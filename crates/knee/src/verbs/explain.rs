@@ -34,7 +34,7 @@ pub use self::profiled::{ExplainedRecords, ProfiledRecords};
 use super::run;
 use crate::named::{self, NamedRecords};
 
-/// Account for the time of an operation, or for the difference between two variants.
+/// Account for the time of an operation, or for a difference
 ///
 /// WHAT is a workload or an experiment, which is measured first, with the flags of `knee run`;
 /// or records (`last`, a label, an id, a directory) or variants of the last record, measured with

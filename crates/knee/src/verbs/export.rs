@@ -16,7 +16,9 @@ use text::prose::counted;
 
 use super::find::{all, find};
 
-/// What to write, and where.
+/// Export records for other tools
+///
+/// CSV has a line for each metric of each run, with its unit, host and block. See `knee help reports`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Records to export: `last`, labels, ids or their starts, directories, or `all`

@@ -19,7 +19,10 @@ use super::{chunk, run};
 use crate::experiment_file;
 use crate::flags::{CutFlags, check_can_be_cut};
 
-/// What to do with a fleet.
+/// Measure one experiment on many hosts
+///
+/// An experiment is cut into chunks of whole blocks, which hosts take from a directory that they share. `knee run --on
+/// ssh:a,b` and `--on slurm` take all these steps at once. See `knee help fleet`.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -15,7 +15,10 @@ use text::quantity::duration_ns as duration_text;
 
 use super::scale::{CurveSource, Sweeps, TitledSweep};
 
-/// What to forecast, from what.
+/// Forecast rates with more CPUs than were measured
+///
+/// The answer says what each forecast rests on, and refuses where the curve says nothing of larger hosts. What is known of
+/// the lock narrows it.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]

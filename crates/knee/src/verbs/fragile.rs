@@ -15,7 +15,10 @@ use store::Store;
 use super::find::{find, open_foreign};
 use crate::{experiment_file, named};
 
-/// Which verdict, and how to measure around it.
+/// Test whether a verdict survives small changes of the load
+///
+/// Both sides are measured again with a task more and one less, with a little more work in each operation, and on other CPUs. The
+/// answer says which kinds of change the verdict would not survive.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Record with two variants, or two of the last record's variants, or two records

@@ -21,7 +21,7 @@ use store::Store;
 
 use super::bisect::time_s;
 
-/// Judge whether a change makes a benchmark slower, for a pull request:
+/// Judge whether a change makes a benchmark slower, for a pull request
 ///
 ///     knee gate --base origin/main --build 'make -C bench' --command './bench {case}' --cases './bench --list'
 ///     knee gate --base origin/main --build 'cargo bench --no-run' --harness criterion='target/release/deps/speed-*'

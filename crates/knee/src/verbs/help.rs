@@ -13,7 +13,9 @@ use text::prose::wrapped;
 
 use crate::guides;
 
-/// Which help.
+/// Show a guide, or the help of a verb
+///
+/// All guides are in the binary: `knee help guides` lists them, --search finds words in them.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// `guides` for a list of all, `licenses`, the name of a guide, or a verb [default: the overview]

@@ -12,7 +12,9 @@ use store::import::{FORMATS, Format, Imported, Input, Telling, assemble};
 use store::{Id, Store};
 use text::prose::counted;
 
-/// What to import, and facts that the files lack.
+/// Import results of other tools as a record
+///
+/// The format is detected. A number that is not read is named in a warning, never dropped. See `knee help importing`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Files to import, or result directories of lkp

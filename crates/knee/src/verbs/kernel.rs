@@ -14,7 +14,10 @@ use pages::{Page, PageKind, View, ViewFlags};
 use super::boot;
 use crate::flags::BuildFlags;
 
-/// What to do with kernels.
+/// Build, list, boot and remove kernels to compare
+///
+/// Built kernels boot in virtual machines and stay in a cache. `knee run --kernel` and `knee conflicts --kernel` build what
+/// is no kernel yet. See `knee help building-kernels`.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -23,27 +26,30 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum KernelAction {
-    /// Build kernels from a git repository or a source tree
     Build(BuildArguments),
-    /// Print the configuration that a build would use
     Config(ConfigArguments),
     /// List the built kernels, newest first
+    ///
+    /// With the sources and objects that builds keep, and the size of each.
     List {
         #[command(flatten)]
         view: ViewFlags,
     },
     /// Remove built kernels
+    ///
+    /// Sources and objects have keys, too: what is removed is fetched and compiled again when a build needs it.
     Remove {
         /// Keys of kernels, or of sources and objects, or their first characters, as shown by `knee kernel list`
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
     },
-    /// Boot a kernel in a virtual machine, inspect it or run a program
     Boot(Box<boot::Arguments>),
 }
 
-/// Build Linux at each revision, with the smallest configuration that boots in a virtual machine
-/// and has what workloads and probes need, and print the paths of the images:
+/// Build kernels from a git repository or a source tree
+///
+/// They have the smallest configuration that boots in a virtual machine and has what workloads and probes need. The paths of
+/// the images are printed:
 ///
 ///     knee kernel build --git ../linux v6.1 HEAD~3 mybranch
 ///     knee kernel build .
@@ -72,12 +78,14 @@ struct BuildArguments {
     build: BuildFlags,
 }
 
-/// Print the options that a build asks for, each under the part of the configuration that it belongs to:
+/// Print the configuration that a build would use
+///
+/// Each option stands under the part of the configuration that asks for it:
 ///
 ///     knee kernel config --with typical
 ///     knee kernel config v6.12
 ///
-/// With a revision or a folder with sources, print the whole configuration that its Kconfig makes of them.
+/// With a revision or a folder with sources, it is the whole configuration that its Kconfig makes of them.
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment, mut_args(|arg| arg.hide_short_help(false)))]
 struct ConfigArguments {

@@ -29,7 +29,10 @@ use workloads::{Family, WORKLOADS};
 use crate::flags::{since, until};
 use crate::results::result;
 
-/// What to list.
+/// List records, loads, algorithms, hosts, experiments or metrics
+///
+/// Records come with what was found in them, the newest first. `knee show NAME` prints the manual page of what else is
+/// listed.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// What to list

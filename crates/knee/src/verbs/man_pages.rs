@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use host::HeldFolder;
 
 use crate::help;
-use crate::help::manual::{self, Entry};
+use crate::help::manual::{self, Entry, STATUSES_OF};
 
 /// Where they go.
 #[derive(clap::Args)]
@@ -47,10 +47,8 @@ fn page(man: &Man, command: &Command) -> Result<String> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let path = name.strip_prefix("knee").unwrap_or(name).trim_start_matches('-').replace('-', " ");
     let (described, statuses) = without_statuses(command);
-    let statuses = statuses.unwrap_or_else(|| match path.as_str() {
-        "" => help::EXIT_STATUS.trim_start_matches(STATUSES).to_string(),
-        path => manual::statuses(path).to_string(),
-    });
+    let statuses =
+        statuses.unwrap_or(help::EXIT_STATUS.trim_start_matches(STATUSES_OF).to_string());
     let mut written = Vec::new();
     man.render_title(&mut written)?;
     man.render_name_section(&mut written)?;
@@ -77,18 +75,15 @@ fn page(man: &Man, command: &Command) -> Result<String> {
     String::from_utf8(written).context("a manual page is no text")
 }
 
-/// Begins the paragraph of a help that names exit statuses.
-const STATUSES: &str = "Exit status: ";
-
 /// A verb whose description has no exit statuses, and these.
 fn without_statuses(command: &Command) -> (Command, Option<String>) {
     let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
     let (statuses, rest): (Vec<&str>, Vec<&str>) =
-        about.split("\n\n").partition(|paragraph| paragraph.starts_with(STATUSES));
+        about.split("\n\n").partition(|paragraph| paragraph.starts_with(STATUSES_OF));
     match statuses.first() {
         None => (command.clone(), None),
         Some(found) => {
-            let found = found.trim_start_matches(STATUSES).to_string();
+            let found = found.trim_start_matches(STATUSES_OF).to_string();
             (command.clone().long_about(rest.join("\n\n")), Some(found))
         }
     }

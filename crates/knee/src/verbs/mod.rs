@@ -4,6 +4,7 @@ pub mod bisect;
 pub mod boot;
 pub mod chunk;
 pub mod compare;
+pub mod complete;
 pub mod completions;
 pub mod conflicts;
 pub mod describe;

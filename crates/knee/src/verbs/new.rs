@@ -8,7 +8,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use host::terminal::hint;
 
-/// What to write.
+/// Write the start of a load or lock of your own, in C
+///
+/// The file compiles and runs as it is: `knee run my_load.c`, `knee check my_lock.c`. See `knee help own-loads` and `knee
+/// help own-lock`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// What to write

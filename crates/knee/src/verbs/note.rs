@@ -9,7 +9,9 @@ use store::Store;
 
 use super::find::find;
 
-/// Which record, and what to remember about it.
+/// Label a record, or attach a note to it
+///
+/// Where a record is asked for, its label names it, the newest one if several have it.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Record: `last`, a label, an id or its start, or a directory

@@ -7,7 +7,9 @@ use store::Store;
 
 use super::{export, import, note, prune, rm};
 
-/// What to do with records.
+/// Annotate, remove, import and export records
+///
+/// A record is a folder that can be copied and sent. See `knee help record`.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -16,14 +18,10 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum RecordAction {
-    /// Label a record, or attach a note to it
     Note(note::Arguments),
-    /// Remove records
     Rm(rm::Arguments),
     Prune(prune::Arguments),
-    /// Import results of other tools as a record
     Import(import::Arguments),
-    /// Export records for other tools
     Export(export::Arguments),
 }
 

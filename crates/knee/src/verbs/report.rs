@@ -22,7 +22,10 @@ use super::bisect;
 use super::compare::CompareQuestion;
 use crate::browser;
 
-/// What to report, and in which form.
+/// Report records, replays or simulations as HTML, mail or Markdown
+///
+/// The answer stands first, then verdicts, curves, warnings, the host, and the commands that make the runs again. See `knee
+/// help reports`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Records or variants, named as for `knee compare` [default: last]

@@ -11,7 +11,9 @@ use text::prose::counted;
 
 use super::find::find;
 
-/// Which records to remove.
+/// Remove records
+///
+/// Lists what would go, and asks. Nothing is removed where nobody can be asked, unless --yes.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Records to remove: `last`, labels, ids or their starts, or directories

@@ -35,7 +35,10 @@ use crate::flags::{
 };
 use crate::named;
 
-/// What to measure, and where.
+/// Measure how workloads scale with CPUs
+///
+/// Each run is a process of its own with pinned tasks. A block runs every point once, in random order, so that a host that
+/// drifts moves all of them. The record keeps each value of each run, and `knee show` prints it again. See `knee help run`.
 #[derive(clap::Args)]
 pub struct RunArguments {
     #[command(flatten)]
@@ -97,13 +100,13 @@ pub struct Arguments {
     ///
     /// Several values make an axis. 1..8 is 1, 2, 4, 8; 1..81*3 multiplies by 3; 1..8:2 takes steps of 2; 1-4 is
     /// each number. Values with commas are separated by |: 'a,b|c', 'a,b|'.
-    #[arg(long = "axis", value_name = "NAME=VALUES", value_parser = axis, help_heading = LOAD)]
+    #[arg(long = "axis", value_name = "NAME=VALUES", value_parser = parse::axis, help_heading = LOAD)]
     axes: Vec<(String, Vec<String>)>,
     /// Set a parameter of all workloads: NAME=1,2
     ///
     /// `knee show` shows the parameters of a workload. Several values make an axis, written as
     /// for --axis.
-    #[arg(long = "set", value_name = "NAME=VALUES", value_parser = axis, help_heading = LOAD)]
+    #[arg(long = "set", value_name = "NAME=VALUES", value_parser = parse::axis, help_heading = LOAD)]
     settings: Vec<(String, Vec<String>)>,
     /// Add time inside or outside the lock: inside=0,200ns,600ns
     ///
@@ -365,12 +368,6 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
         bail!("{}", host::unknown("metric", name, known, "knee list metrics"))
     }
     Ok(())
-}
-
-/// A parameter or an axis with its values.
-fn axis(text: &str) -> Result<(String, Vec<String>)> {
-    let (name, values) = text.split_once('=').context("must be NAME=1,2,4")?;
-    Ok((name.to_string(), parse::list(values)?))
 }
 
 /// Measures, keeps and shows.

@@ -11,11 +11,18 @@ use schemars::Schema;
 
 use super::bisect::Check;
 
-/// Which answer.
+/// Print the JSON Schema of what a verb prints with --json
+///
+/// Without a name, the answers that have one are listed. See `knee help answers`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Answer to describe: the words of its command with dashes [default: list all]
     name: Option<String>,
+}
+
+/// The names of all answers.
+pub fn names() -> Vec<&'static str> {
+    ANSWERS.iter().map(|answer| answer.name).collect()
 }
 
 /// What some verb prints with `--json`.

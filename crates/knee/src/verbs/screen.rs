@@ -15,7 +15,7 @@ use store::Store;
 
 use super::run;
 
-/// Find out which of several options move a metric, and by how much:
+/// Find out which of several options move a metric
 ///
 ///     knee bisect screen --command './app bench {cache} {threads}' --option cache=on,off --option threads=1,4
 ///     knee bisect screen posix_lock_shared --option as=processes,threads --option placement=compact,scatter

@@ -20,7 +20,7 @@ use text::table::{Align, Table};
 use super::bisect;
 use super::bisect::kernels::{self, KernelArguments};
 
-/// Measure what every patch of a series does, at once:
+/// Measure what each patch of a series does
 ///
 ///     knee bisect series --git ../app base..patched --build 'make -j2' --command './app bench'
 ///     knee bisect series --git ../linux v6.12..mybranch --kernel-build --run posix01 --metric instructions/op

@@ -25,7 +25,9 @@ use store::Store;
 
 use crate::browser;
 
-/// Where to listen.
+/// Show all records in a browser on this host
+///
+/// Only you can read them, by the address that is printed, and nobody can change them. Ends with Ctrl-C.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Port to listen on, of 127.0.0.1; if another program has it, the next free one

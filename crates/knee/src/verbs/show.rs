@@ -17,7 +17,9 @@ use super::compare::curves_page;
 use super::describe;
 use crate::named::{self, Shown};
 
-/// What to show.
+/// Show a record as tables and curves, or the manual page of a name
+///
+/// All numbers are computed again from the runs of the record. See `knee help results`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Record: `last`, a label, an id or its start, or a directory; or what else has a name

@@ -3,6 +3,7 @@
 mod bisect;
 mod kernels;
 mod metrics;
+mod open_metrics;
 mod page;
 
 use std::fs;
@@ -14,8 +15,8 @@ use anyhow::{Context, Result, ensure};
 use bisection::Settings;
 use bisector::{Added, Commit, LineFile, Range, Request, Source, WatchAnswer, WatchedLine};
 use guests::kernels::Repository;
-use host::terminal::{hint, talk};
-use host::{Limit, counted, given_file, job_control, signals};
+use host::terminal::{hint, print, talk};
+use host::{HeldFolder, Limit, counted, given_file, job_control, signals};
 use pages::{Purpose, ViewFlags};
 use records::parse;
 use setup::foreign::{Foreign, Permitted};
@@ -24,7 +25,7 @@ use store::Store;
 
 use crate::flags::BuildFlags;
 
-/// Watch a benchmark over months, and decide about a change at the first new point:
+/// Watch a benchmark over months, and decide at the first new point
 ///
 ///     knee watch init line.toml --git ../app --build 'make -j2' --command './app bench'
 ///     knee watch add line.toml
@@ -41,26 +42,33 @@ pub struct Arguments {
     action: Option<Action>,
     /// File of the line to show
     line: Option<PathBuf>,
+    #[command(flatten)]
+    forms: Forms,
+}
+
+/// How a line is shown.
+#[derive(clap::Args)]
+pub struct Forms {
     /// Write the page of the line
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write the newest values as OpenMetrics text
+    ///
+    /// For Prometheus and its like: a file *.prom in the folder of the node exporter's textfile collector. `-` is standard output,
+    /// where nothing else is printed then.
+    #[arg(long, value_name = "FILE")]
+    openmetrics: Option<PathBuf>,
     #[command(flatten)]
     view: ViewFlags,
 }
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Begin a line: write its file
     Init(Box<InitArguments>),
-    /// Measure new points, and compare what they suggest
     Add(Box<AddArguments>),
-    /// Show the points, what changed, what is open, and how often alarms were right
     Show(ShowArguments),
-    /// Accept a change with a reason, or declare that it was none
     Ack(AckArguments),
-    /// Exit with status 3 while a confirmed change for the worse is open
     Check(CheckArguments),
-    /// Find the commit between both points of a change
     Bisect(BisectArguments),
 }
 
@@ -71,6 +79,10 @@ impl Arguments {
     }
 }
 
+/// Begin a line: write its file
+///
+/// The anchor runs in each block with every point that is added later. The file may be edited as long as no point is
+/// there.
 #[derive(clap::Args)]
 pub struct InitArguments {
     /// File of the line to write: NAME.toml
@@ -167,17 +179,20 @@ pub struct AddArguments {
     build: BuildFlags,
 }
 
+/// Show the points, what changed, what is open, and how often alarms were right
+///
+/// `knee watch LINE` shows the same.
 #[derive(clap::Args)]
 pub struct ShowArguments {
     /// File of the line
     line: PathBuf,
-    /// Write the page of the line
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     #[command(flatten)]
-    view: ViewFlags,
+    forms: Forms,
 }
 
+/// Accept a change with a reason, or declare that it was none
+///
+/// The change is open no more, and its reason stays with it for those who ask later.
 #[derive(clap::Args)]
 pub struct AckArguments {
     /// File of the line
@@ -215,6 +230,9 @@ pub struct BisectArguments {
     view: ViewFlags,
 }
 
+/// Exit with status 3 while a confirmed change for the worse is open
+///
+/// For a step of CI that fails until somebody has fixed the change, or has accepted it with `knee watch ack`.
 #[derive(clap::Args)]
 pub struct CheckArguments {
     /// File of the line
@@ -231,12 +249,12 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             .line
             .as_ref()
             .context("name the file of a line, or begin one: knee watch init line.toml")?;
-        return show(line, arguments.html.as_deref(), arguments.view);
+        return show(line, &arguments.forms);
     };
     match action {
         Action::Init(arguments) => init(arguments),
         Action::Add(arguments) => add(arguments, store),
-        Action::Show(arguments) => show(&arguments.line, arguments.html.as_deref(), arguments.view),
+        Action::Show(arguments) => show(&arguments.line, &arguments.forms),
         Action::Ack(arguments) => ack(arguments),
         Action::Check(arguments) => check(arguments),
         Action::Bisect(arguments) => bisect::run(arguments, store),
@@ -422,18 +440,39 @@ fn answer(line: &WatchedLine) -> Result<WatchAnswer> {
     line.answer()
 }
 
-fn show(path: &Path, html: Option<&Path>, view: ViewFlags) -> Result<ExitCode> {
+fn show(path: &Path, forms: &Forms) -> Result<ExitCode> {
+    let Forms { html, openmetrics, view } = forms;
     if let Some(paths) = kernels::opened(path)? {
-        return kernels::show(&paths, html, view);
+        let line = path.display();
+        ensure!(openmetrics.is_none(), "--openmetrics: {line} is of kernels: take --json");
+        return kernels::show(&paths, html.as_deref(), *view);
     }
     let line = opened(path)?;
     let answer = answer(&line)?;
+    if let Some(file) = openmetrics {
+        put(file, &open_metrics::text(&answer))?;
+        if file.as_os_str() == "-" {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
     view.print(|| Ok(&answer), || Ok(page::page(&answer)))?;
     if let Some(path) = html {
         fs::write(path, pages::html(&page::page(&answer), Purpose::File))
             .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file that readers see whole, or standard output.
+fn put(file: &Path, text: &str) -> Result<()> {
+    if file.as_os_str() == "-" {
+        return print(text);
+    }
+    let file = std::path::absolute(file)?;
+    let folder = file.parent().context("it names a folder")?;
+    let written = HeldFolder::open(folder)
+        .and_then(|folder| folder.put(file.file_name().unwrap_or_default(), text.as_bytes()));
+    written.with_context(|| format!("writing {}", file.display()))
 }
 
 fn ack(arguments: &AckArguments) -> Result<ExitCode> {

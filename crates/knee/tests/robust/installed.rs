@@ -21,12 +21,15 @@ fn completions_name_every_verb() {
     let home = Home::new();
     let verbs = verbs(&home);
     assert!(verbs.iter().any(|verb| verb == "run") && verbs.len() > 10, "{verbs:?}");
+    let mut complete = home.knee("complete");
+    let offered = home.start(complete.arg("--line=knee ")).end().stdout;
+    for verb in &verbs {
+        assert!(offered.lines().any(|line| line == verb), "no '{verb}' in:\n{offered}");
+    }
     for shell in ["bash", "zsh", "fish"] {
         let ended = home.run(&format!("completions {shell}"));
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-        for verb in &verbs {
-            assert!(ended.stdout.contains(verb), "{shell}: no '{verb}' in:\n{}", ended.stdout);
-        }
+        assert!(ended.stdout.contains("complete -"), "{shell}: {}", ended.stdout);
     }
     let ended = home.run("completions csh");
     assert_eq!(ended.status.code(), Some(2));

@@ -101,6 +101,14 @@ fn a_line_of_twelve_builds_finds_what_changed_and_forgets_what_is_accepted() {
     let page = fs::read_to_string(project.home.path("line.html")).unwrap();
     assert!(page.contains("is worse by") && page.contains(project.short(6)), "{page}");
     assert!(text.contains("is worse by +") && text.contains(" ^"), "{text}");
+    let open_metrics = done(&project, &["line.toml", "--openmetrics", "-"]).stdout;
+    done(&project, &["show", "line.toml", "--openmetrics", "line.prom"]);
+    assert_eq!(open_metrics, fs::read_to_string(project.home.path("line.prom")).unwrap());
+    assert!(
+        open_metrics.contains("\nknee_watch_open_for_the_worse{line=\"line.toml\"} 1\n"),
+        "{open_metrics}"
+    );
+    assert!(open_metrics.ends_with("\n# EOF\n"), "{open_metrics}");
 
     let unknown = watch(&project, &["ack", "line.toml", "zzz", "--why", "x"]);
     assert_eq!(unknown.status.code(), Some(2), "{}", unknown.stderr);

@@ -8,12 +8,13 @@ use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::{KprobeOpts, Link, Object, ObjectBuilder, OpenObject};
 use records::ProfileKind;
 
+use crate::bpf_programs::unpacked;
 use crate::libbpf_log::{self, with_log};
 
 use super::counters::COUNTERS;
 use super::{WatchPlan, steal};
 
-static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o"));
+static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o.gz"));
 
 /// Programs that knee runs and never attaches.
 const CALLED: &[&str] = &["mark_me", "snapshot", "describe"];
@@ -109,7 +110,7 @@ pub fn load(plan: &WatchPlan) -> Result<Loaded, String> {
         .map_err(|e| format!("reading the kernel's types, /sys/kernel/btf/vmlinux: {e}"))?;
     let mut unavailable_probes = missing_kfuncs(&kernel);
     let mut open = ObjectBuilder::default()
-        .open_memory(PROGRAMS)
+        .open_memory(&unpacked(PROGRAMS))
         .map_err(|e| with_log("opening knee's BPF programs", &e))?;
     configure(&mut open, plan, steal::offset(&kernel))?;
     choose(&mut open, plan, &kernel, &mut unavailable_probes)?;

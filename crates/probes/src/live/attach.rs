@@ -33,10 +33,11 @@ use super::host_use::{own_cpu_ns, stolen_ns};
 use super::operations::PassedFile;
 use super::raw::{RawEvent, RawStack, RawTask, WAKING_CALLS, name_of};
 use super::user_stacks::{UserStacks, touched};
+use crate::bpf_programs::unpacked;
 use crate::ledger::programs::CodeLocation;
 use crate::libbpf_log::{self, with_log};
 
-static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/live.bpf.o"));
+static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/live.bpf.o.gz"));
 
 const FOLLOW: &str = "follow_wanted";
 const FIND: &str = "find_followed";
@@ -143,7 +144,7 @@ impl LiveWatch {
     pub fn begin(processes: &[u32], hertz: u32, window: Duration) -> Result<LiveWatch, String> {
         libbpf_log::keep();
         let mut open = ObjectBuilder::default()
-            .open_memory(PROGRAMS)
+            .open_memory(&unpacked(PROGRAMS))
             .map_err(|e| with_log("opening knee's BPF programs", &e))?;
         configure(&mut open)?;
         attached::load_go(&mut open);

@@ -3,8 +3,9 @@
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
 
 use super::{Delayed, LockKind};
+use crate::bpf_programs::unpacked;
 
-static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lock_delay.bpf.o"));
+static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lock_delay.bpf.o.gz"));
 
 /// In the order of attaching: a wait whose begin was not seen has no end.
 const ATTACHED: [&str; 2] = ["delay_end", "delay_begin"];
@@ -46,7 +47,8 @@ impl LockDelay {
     }
 
     fn attach(kind: LockKind, ns: u64) -> Result<LockDelay, String> {
-        let mut open = ObjectBuilder::default().open_memory(PROGRAMS).map_err(|e| e.to_string())?;
+        let mut open =
+            ObjectBuilder::default().open_memory(&unpacked(PROGRAMS)).map_err(|e| e.to_string())?;
         let (mask, flags) = kind.flags();
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
