@@ -65,7 +65,7 @@ pub use crate::simulated::{
     ReplayTarget, ReplayedIncident, Replays, SimulatedAlgorithm, SimulatedLoad, SimulatedRatio,
 };
 pub use crate::simulated_operation::{
-    OperationCurves, OperationPoint, SimulatedOperation, StoppingLine,
+    JoinedCurve, OperationCurves, OperationPoint, SimulatedOperation, StoppingLine,
 };
 pub use crate::sweep::{curve_metric, hysteresis, rate_name, sweep};
 

@@ -147,6 +147,8 @@ pub enum CurveForecast {
         hand_over: Option<SimulatedHandOver>,
         /// Rates at which more CPUs stop to help, as `knee conflicts` traced; empty unless --ceiling named them.
         ceilings: Vec<CurveCeiling>,
+        /// A simulated curve of the same operation, joined to the measured one; null unless --simulated named one.
+        simulated: Option<JoinedCurve>,
     },
     /// No forecast.
     Refused {
@@ -154,6 +156,8 @@ pub enum CurveForecast {
         curve: CurveIdentity,
         /// Why the curve forecasts nothing.
         refused: String,
+        /// A simulated curve of the same operation, joined to the measured one; null unless --simulated named one.
+        simulated: Option<JoinedCurve>,
     },
 }
 

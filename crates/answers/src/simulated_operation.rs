@@ -69,3 +69,49 @@ pub struct StoppingLine {
     /// How often the rate of all CPUs it would be if each task had a line of its own, with the middle values.
     pub faster: f64,
 }
+
+/// A simulated operation, joined to the measured curve of the same load: all simulated rates times what makes the one at the
+/// joint equal to the measured one.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct JoinedCurve {
+    /// Name of the described host.
+    pub host: String,
+    /// Where the operation was recorded.
+    pub on: String,
+    /// Number of CPUs at which both meet: the most that were measured, of those that were simulated.
+    pub joint: u32,
+    /// Operations per second measured there.
+    pub measured: f64,
+    /// Operations per second simulated there.
+    pub simulated: f64,
+    /// The joined rates with more CPUs.
+    pub points: Vec<OperationPoint>,
+    /// The line that stops it most at the most simulated CPUs, if one does.
+    pub stopped_by: Option<StoppingLine>,
+}
+
+impl SimulatedOperation {
+    /// Joins the curve to measured rates, by CPUs in ascending order. `None` where no measured number of CPUs was simulated.
+    pub fn joined_to(&self, host: &str, measured: &[(u32, f64)]) -> Option<JoinedCurve> {
+        let simulated = |cpus: u32| self.points.iter().find(|point| point.cpus == cpus as usize);
+        let (joint, rate, at) =
+            measured.iter().rev().find_map(|(cpus, rate)| Some((*cpus, *rate, simulated(*cpus)?)))?;
+        let times = rate / at.operations_per_s;
+        let beyond = self.points.iter().filter(|point| point.cpus > joint as usize);
+        let joined = beyond.map(|point| OperationPoint {
+            cpus: point.cpus,
+            operations_per_s: times * point.operations_per_s,
+            operations_per_s_lowest: times * point.operations_per_s_lowest,
+            operations_per_s_highest: times * point.operations_per_s_highest,
+        });
+        Some(JoinedCurve {
+            host: host.to_string(),
+            on: self.on.clone(),
+            joint,
+            measured: rate,
+            simulated: at.operations_per_s,
+            points: joined.collect(),
+            stopped_by: self.stops.first().cloned(),
+        })
+    }
+}

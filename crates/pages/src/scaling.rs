@@ -5,7 +5,7 @@ use answers::{CurveForecast, DoseReport, Forecasts, FragileReport, ScalingEntry,
 use records::Opened;
 use reports::{
     CurvePanel, Detail, FormPart, ScalePart, ceiling_sentence, dose_sentence, forecast_answer,
-    forecast_ceilings, forecast_part, fragile_answer, fragile_part, hysteresis_sentence,
+    forecast_ceilings, forecast_part, fragile_answer, fragile_part, hysteresis_sentence, joined_sentences,
     scale_part,
 };
 
@@ -90,10 +90,16 @@ pub fn forecasts(
     for (CurvePart { title, panel, .. }, says) in parts.into_iter().zip(&says.0) {
         let name = name(&title);
         let named = |answer: String| if several { format!("{name}: {answer}") } else { answer };
-        let (found, ceilings) = match says {
-            CurveForecast::Made { forecast, ceilings, .. } => (forecast, ceilings),
-            CurveForecast::Refused { refused, .. } => {
+        let (found, ceilings, simulated) = match says {
+            CurveForecast::Made { forecast, ceilings, simulated, .. } => {
+                (forecast, ceilings, simulated)
+            }
+            CurveForecast::Refused { refused, simulated, .. } => {
                 page.answers.push(named(refused.clone()));
+                let said = simulated.iter().flat_map(joined_sentences).collect();
+                page.sections.extend(
+                    simulated.as_ref().map(|_| Section::open(&title, vec![Block::Text(said)])),
+                );
                 continue;
             }
         };
@@ -101,7 +107,9 @@ pub fn forecasts(
         let drawn = panel.filter(CurvePanel::is_curve).map(Block::Curves).into_iter();
         let table =
             blocks(forecast_part(&title, found), &title, (reading::FORECAST, Wide::Stacked));
-        let bounds = Block::Text(forecast_ceilings(found, ceilings));
+        let joined = simulated.iter().flat_map(joined_sentences);
+        let bounds =
+            Block::Text(forecast_ceilings(found, ceilings).into_iter().chain(joined).collect());
         page.sections.push(Section::open(&title, drawn.chain(table).chain([bounds]).collect()));
     }
     page.method.extend(hand_over);

@@ -15,6 +15,7 @@ mod form_part;
 mod fragile;
 mod header;
 mod hysteresis;
+mod joined;
 mod loads;
 mod plan;
 mod scale;
@@ -30,6 +31,7 @@ pub use crate::bisection_answer::{
     BisectionReport, CommitName, bisection_brackets, bisection_rests_on, bisection_sentence,
 };
 pub use crate::boot::boot;
+pub use crate::joined::{draw_joined, joined_sentences};
 pub use crate::ceiling::{ceiling_sentence, draw_ceilings, forecast_ceilings, met_sentence};
 pub use crate::compare::{
     ComparedRow, ComparisonParts, LanePart, Layout, LoadPart, VerdictCounts, comparison,

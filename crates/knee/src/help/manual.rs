@@ -205,7 +205,7 @@ const GUIDES: &[(&str, &[&str])] = &[
     ("explain", &["ledger"]),
     ("top", &["running"]),
     ("check", &["own-lock", "memory-models", "kernel-files", "algorithms"]),
-    ("simulate", &["own-lock", "simulator", "replays"]),
+    ("simulate", &["own-lock", "simulator", "replays", "predict"]),
     ("new", &["own-loads", "own-lock"]),
     ("list", &["run"]),
     ("show", &["results"]),

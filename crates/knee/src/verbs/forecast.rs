@@ -1,7 +1,9 @@
 //! `knee scale forecast`: rates with more CPUs than were measured.
 
+mod joined;
 mod waiting;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use answers::{CurveForecast, Forecasts, SimulatedHandOver};
@@ -9,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use laws::{Known, Quantity, forecast};
 use pages::{CurvePart, ViewFlags};
 use records::parse;
-use reports::{draw_ceilings, forecast_panel};
+use reports::{draw_ceilings, draw_joined, forecast_panel};
 use store::Store;
 use text::quantity::duration_ns as duration_text;
 
@@ -49,6 +51,9 @@ pub struct Arguments {
     /// Lock to simulate, from `knee list algorithms`
     #[arg(long, value_name = "LOCK", requires = "host")]
     lock: Option<String>,
+    /// Answer of `knee simulate operation LOAD --json`, to join the simulated curve to the measured one
+    #[arg(long, value_name = "FILE")]
+    simulated: Option<PathBuf>,
     #[command(flatten)]
     view: ViewFlags,
 }
@@ -96,28 +101,39 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let mut to = arguments.to.clone();
     to.sort_unstable();
     to.dedup();
+    let operations = arguments.simulated.as_deref().map(joined::read).transpose()?;
     let mut parts = Vec::new();
     let forecasts = all.into_iter().map(|one| {
         let TitledSweep { title, rate, identity: curve, has_task_per_cpu, sweep, ceilings, .. } =
             one;
+        let simulated_curve = operations
+            .as_ref()
+            .and_then(|operations| joined::joined(operations, &curve, sweep.as_ref().ok()));
         let made = sweep.and_then(|sweep| {
             let found = forecast(&sweep, &known, &to)?;
             let mut panel = forecast_panel(&rate, &sweep, &found);
             draw_ceilings(&mut panel, &ceilings);
+            simulated_curve.iter().for_each(|joined| draw_joined(&mut panel, joined));
             Ok((panel, found))
         });
         let (panel, says) = match made {
             Ok((panel, forecast)) => {
                 let hand_over = simulated.clone();
-                (Some(panel), CurveForecast::Made { curve, forecast, hand_over, ceilings })
+                let simulated = simulated_curve;
+                (Some(panel), CurveForecast::Made { curve, forecast, hand_over, ceilings, simulated })
             }
-            Err(refused) => (None, CurveForecast::Refused { curve, refused }),
+            Err(refused) => {
+                (None, CurveForecast::Refused { curve, refused, simulated: simulated_curve })
+            }
         };
         parts.push(CurvePart { title, panel, has_task_per_cpu });
         says
     });
     let forecasts = Forecasts(forecasts.collect());
-    if let [CurveForecast::Refused { refused, .. }] = &forecasts.0[..] {
+    if operations.is_some() && !forecasts.0.iter().any(has_simulated) {
+        bail!("--simulated has no operation of these curves at a number of CPUs that was measured");
+    }
+    if let [CurveForecast::Refused { refused, simulated: None, .. }] = &forecasts.0[..] {
         bail!("{refused}");
     }
     let page = || {
@@ -125,8 +141,17 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         Ok(pages::forecasts(&title, record.as_ref(), parts, &forecasts, hand_over))
     };
     arguments.view.print(|| Ok(&forecasts), page)?;
-    let has_one = forecasts.0.iter().any(|one| matches!(one, CurveForecast::Made { .. }));
+    let is_made = |one: &CurveForecast| matches!(one, CurveForecast::Made { .. });
+    let has_one = forecasts.0.iter().any(|one| is_made(one) || has_simulated(one));
     Ok(if has_one { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+fn has_simulated(one: &CurveForecast) -> bool {
+    match one {
+        CurveForecast::Made { simulated, .. } | CurveForecast::Refused { simulated, .. } => {
+            simulated.is_some()
+        }
+    }
 }
 
 fn simulated_hand_over(arguments: &Arguments) -> Result<Option<SimulatedHandOver>> {
