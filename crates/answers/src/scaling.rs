@@ -9,6 +9,8 @@ use records::Form;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::simulated_operation::JoinedCurve;
+
 use crate::conflicts::Ceiling;
 use crate::doses::DoseReport;
 

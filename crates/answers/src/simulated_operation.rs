@@ -94,8 +94,10 @@ impl SimulatedOperation {
     /// Joins the curve to measured rates, by CPUs in ascending order. `None` where no measured number of CPUs was simulated.
     pub fn joined_to(&self, host: &str, measured: &[(u32, f64)]) -> Option<JoinedCurve> {
         let simulated = |cpus: u32| self.points.iter().find(|point| point.cpus == cpus as usize);
-        let (joint, rate, at) =
-            measured.iter().rev().find_map(|(cpus, rate)| Some((*cpus, *rate, simulated(*cpus)?)))?;
+        let (joint, rate, at) = measured
+            .iter()
+            .rev()
+            .find_map(|(cpus, rate)| Some((*cpus, *rate, simulated(*cpus)?)))?;
         let times = rate / at.operations_per_s;
         let beyond = self.points.iter().filter(|point| point.cpus > joint as usize);
         let joined = beyond.map(|point| OperationPoint {

@@ -5,8 +5,8 @@ use answers::{CurveForecast, DoseReport, Forecasts, FragileReport, ScalingEntry,
 use records::Opened;
 use reports::{
     CurvePanel, Detail, FormPart, ScalePart, ceiling_sentence, dose_sentence, forecast_answer,
-    forecast_ceilings, forecast_part, fragile_answer, fragile_part, hysteresis_sentence, joined_sentences,
-    scale_part,
+    forecast_ceilings, forecast_part, fragile_answer, fragile_part, hysteresis_sentence,
+    joined_sentences, scale_part,
 };
 
 use crate::page::{Block, Page, PageKind, Section, Wide};

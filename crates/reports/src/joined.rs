@@ -41,7 +41,11 @@ pub fn joined_sentences(joined: &JoinedCurve) -> Vec<String> {
         if rates.is_empty() { "no more CPUs were simulated".to_string() } else { rates.join(", ") }
     );
     let stop = stopped_by.as_ref().map(|line| {
-        format!("there it waits for {}: without it {} times as fast", line.member, fixed(line.faster, 1))
+        format!(
+            "there it waits for {}: without it {} times as fast",
+            line.member,
+            fixed(line.faster, 1)
+        )
     });
     [Some(curve), stop].into_iter().flatten().collect()
 }

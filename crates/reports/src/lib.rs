@@ -31,7 +31,6 @@ pub use crate::bisection_answer::{
     BisectionReport, CommitName, bisection_brackets, bisection_rests_on, bisection_sentence,
 };
 pub use crate::boot::boot;
-pub use crate::joined::{draw_joined, joined_sentences};
 pub use crate::ceiling::{ceiling_sentence, draw_ceilings, forecast_ceilings, met_sentence};
 pub use crate::compare::{
     ComparedRow, ComparisonParts, LanePart, Layout, LoadPart, VerdictCounts, comparison,
@@ -49,6 +48,7 @@ pub use crate::effects::{EFFECTS, NO_EFFECTS, effects};
 pub use crate::fragile::{fragile_answer, fragile_part};
 pub use crate::header::{ExperimentFile, experiment_file, facts, header, quoted};
 pub use crate::hysteresis::hysteresis_sentence;
+pub use crate::joined::{draw_joined, joined_sentences};
 pub use crate::loads::{LoadSetting, parameters};
 pub use crate::plan::{Plan, PlanPart, plan_answer, plan_part};
 pub use crate::scale::{ScalePart, forecast_answer, forecast_part, name as law_name, scale_part};

@@ -120,7 +120,10 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             Ok((panel, forecast)) => {
                 let hand_over = simulated.clone();
                 let simulated = simulated_curve;
-                (Some(panel), CurveForecast::Made { curve, forecast, hand_over, ceilings, simulated })
+                (
+                    Some(panel),
+                    CurveForecast::Made { curve, forecast, hand_over, ceilings, simulated },
+                )
             }
             Err(refused) => {
                 (None, CurveForecast::Refused { curve, refused, simulated: simulated_curve })
