@@ -235,6 +235,11 @@ impl NumberReader {
         required: &[&str],
         optional: &[&str],
     ) -> Result<()> {
+        ensure!(
+            !table.contains_key("hold"),
+            "{name}.hold: knee has {name}.keep now, how often an owner's next atomic instruction still finds a line that \
+             another CPU waits to write: keep = {{ assumed = \"0.05..0.3\", why = \"…\" }}"
+        );
         let allowed = [required, optional].concat();
         if let Some(key) = table.keys().find(|key| !allowed.contains(&key.as_str())) {
             bail!("[{name}] cannot have {key:?}; it can have {}", allowed.join(", "));
@@ -439,6 +444,16 @@ mod tests {
     }
 
     #[test]
+    fn a_distance_may_have_a_keep_of_its_own() {
+        let text = HOSTS.iter().find(|(name, _)| *name == "westmere-ex-8s").unwrap().1;
+        let own = "[transfer.hop1]\nkeep = { assumed = \"0.5\", why = \"a test\" }";
+        let host = parse("x", &text.replacen("[transfer.hop1]", own, 1)).unwrap();
+        let transfers = host.host(Draw::Middle).transfers;
+        let keep: Vec<u32> = transfers.iter().map(|transfer| transfer.keep_per_mille).collect();
+        assert_eq!(keep[1..], [150, 500, 150]);
+    }
+
+    #[test]
     fn distances_are_bounded() {
         let why = |hops| distances(2, &Some(hops)).unwrap_err().to_string();
         assert_eq!(why(Hops::Equal(255)), "255 hops are too many");
@@ -469,6 +484,11 @@ mod tests {
             "source \"rumour\" is not in [sources]",
         );
         check("found = \"109 cycles\"", "guessed = \"109 cycles\"", "unknown field `guessed`");
+        check(
+            "keep = {",
+            "hold = {",
+            "costs.hold: knee has costs.keep now, how often an owner's next",
+        );
         check("busy = {", "lazy = {", "[costs] cannot have \"lazy\"; it can have load, store,");
         check("[transfer.hop2]", "[transfer.hop4]", "[transfer.hop2] is missing");
         check(
