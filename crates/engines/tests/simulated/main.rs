@@ -5,6 +5,7 @@ mod keep;
 mod noise;
 mod placement;
 mod sleeping;
+mod stores;
 mod threads_of_a_core;
 mod virtual_cpus;
 

@@ -1,6 +1,7 @@
 //! Algorithms on described hosts: the tasks that a lock is simulated with, and the results.
 //! Neither the algorithms nor the simulator know of each other; here they meet.
 
+pub mod keep;
 mod lock_load;
 pub mod mechanisms;
 

@@ -328,6 +328,10 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
     });
     expect![[r#"
         two tasks with one operation each; then x86
+        counter:compare 13 13
+        counter:add 4 4
+        counter:batched 1 1
+        counter:locked 14 12
         fault_path:one-lock 695 773
         fault_path:one-lock+list 1063 1161
         fault_path:read-side 1196 1232

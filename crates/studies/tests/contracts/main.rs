@@ -5,6 +5,7 @@
 
 mod checks;
 mod grades;
+mod keep;
 mod litmus;
 mod mechanisms;
 mod mutants;
