@@ -75,10 +75,12 @@ impl Measurements {
         quartiles.map_or(0.0, |quartiles| quartiles.median)
     }
 
-    /// Replaces what two CPUs said of `keep` and `busy` by what fits the curves of more.
+    /// Replaces what two CPUs said of `keep` and `busy` by what fits the curves of more, where that fits.
     fn take_fits(&mut self) {
         for fit in mem::take(&mut self.fits) {
-            for (cost, [low, best, high]) in [("keep", fit.keep), ("busy", fit.busy)] {
+            let costs =
+                if fit.misses() { &[][..] } else { &[("keep", fit.keep), ("busy", fit.busy)] };
+            for &(cost, [low, best, high]) in costs {
                 let name = format!("transfer.{}.{cost}", fit.distance);
                 // Of which these are the quartiles.
                 self.number(&name, "", &[low, low, best, high, high], fit.how());

@@ -14,7 +14,7 @@ use engines::simulated::{
 use host::Topology;
 use serde::Deserialize;
 
-pub use number::{Draw, Number, NumberEntry, Origin, Units};
+pub use number::{Draw, InRange, Number, NumberEntry, Origin, Units};
 
 use host::{Limit, given_file, unknown};
 
@@ -297,6 +297,23 @@ impl DescribedHost {
         &self.numbers
     }
 
+    /// The names of the numbers that are ranges.
+    pub fn ranges(&self) -> impl Iterator<Item = &str> {
+        self.numbers.iter().filter(|(_, number)| number.is_range()).map(|(name, _)| name.as_str())
+    }
+
+    /// The host with numbers, by their full names, of which this value of their range is known. Draws of the others
+    /// stay as they are.
+    pub fn fixed(&self, names: &[&str], at: InRange) -> DescribedHost {
+        let mut host = self.clone();
+        for (_, number) in
+            host.numbers.iter_mut().filter(|(name, _)| names.contains(&name.as_str()))
+        {
+            *number = number.fixed(at);
+        }
+        host
+    }
+
     /// The number of its CPUs.
     pub fn cpus(&self) -> usize {
         self.cpus.len()
@@ -441,6 +458,17 @@ mod tests {
         };
         assert_eq!(busy("skylake-sp-8s"), [470, 210, 110]);
         assert_eq!(busy("westmere-ex-8s"), [800; 3]);
+    }
+
+    #[test]
+    fn one_number_can_be_known_while_others_are_drawn_as_before() {
+        let host = find("westmere-ex-8s").unwrap();
+        assert!(host.ranges().any(|name| name == "costs.keep"));
+        assert!(host.ranges().all(|name| name != "transfer.node.load_modified"));
+        let fixed = host.fixed(&["costs.keep"], InRange::High);
+        let keep = |host: &DescribedHost, draw| host.host(draw).transfers[1].keep_per_mille;
+        assert_eq!([Draw::Middle, Draw::Any(1)].map(|draw| keep(&fixed, draw)), [300, 300]);
+        assert_eq!(fixed.host(Draw::Any(7)).costs, host.host(Draw::Any(7)).costs);
     }
 
     #[test]

@@ -24,9 +24,10 @@ use anyhow::{Context, Result, ensure};
 use engines::simulated::{Host, NS, Options, Preemption, ROWS, SimulatedRun, TimeRow};
 use host::{Placement, in_parallel};
 
+use crate::domain::{Class, grades};
 use crate::simulations::mechanisms::{MechanismRun, part_of, run_mechanism};
 use crate::subject::{MechanismDesign, Subject};
-use described_hosts::{DescribedHost, Draw, Number, Origin};
+use described_hosts::{DescribedHost, Draw, InRange, Number, Origin};
 pub use publications::{
     CompileLock, NamedLocks, PublishedPoints, locks_in_c, publications, read_publication,
 };
@@ -105,6 +106,14 @@ impl Model {
         match self {
             Model::Mechanism(model) => (model.inputs)(),
             Model::Publication(points) => points.inputs(),
+        }
+    }
+
+    /// The class of the comparison of each of so many targets.
+    fn classes(&self, drawn: &DrawnInputs, targets: usize) -> Vec<Class> {
+        match self {
+            Model::Mechanism(_) => vec![Class::Own; targets],
+            Model::Publication(points) => points.classes(drawn),
         }
     }
 
@@ -313,6 +322,70 @@ pub struct GradedTarget {
     pub nulls: NullPredictions,
     /// How well both agree.
     pub grade: Grade,
+    /// The class of the comparison.
+    pub class: Class,
+    /// The prediction, with the model's error on other tables of that class.
+    pub widened: Interval,
+    /// What the prediction says of the direction, if the target is a ratio or says whether there is more or less.
+    pub dares: Option<Dares>,
+    /// The inputs that move the prediction most, the first one most; empty unless asked for.
+    pub moved_by: Vec<MovingInput>,
+}
+
+/// What a prediction says of a direction, its model's error counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dares {
+    /// What is reported.
+    Right,
+    /// Its contrary.
+    Wrong,
+    /// Nothing: its interval spans 1.
+    CannotTell,
+}
+
+impl Dares {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dares::Right => "right",
+            Dares::Wrong => "wrong",
+            Dares::CannotTell => "cannot tell",
+        }
+    }
+
+    fn new(reported: Reported, widened: Interval) -> Option<Dares> {
+        let is_more = match reported {
+            Reported::Ratio(ratio) => ratio > 1.0,
+            Reported::More => true,
+            Reported::Less => false,
+            Reported::Share(_) => return None,
+        };
+        let excludes_one = widened.low > 1.0 || widened.high < 1.0;
+        Some(match excludes_one {
+            false => Dares::CannotTell,
+            true if (widened.middle > 1.0) == is_more => Dares::Right,
+            true => Dares::Wrong,
+        })
+    }
+}
+
+/// An input that moves a prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MovingInput {
+    /// The name of the input, or the host and the full name of its number.
+    pub name: String,
+    /// The prediction with its lowest value, and the middle of all other ranges.
+    pub at_low: f64,
+    /// The prediction with its highest value.
+    pub at_high: f64,
+}
+
+impl MovingInput {
+    /// How far it moves the prediction, as a logarithm.
+    fn effect(&self) -> f64 {
+        let effect = (self.at_high / self.at_low).ln().abs();
+        if effect.is_finite() { effect } else { 0.0 }
+    }
 }
 
 /// How well a target is predicted.
@@ -363,6 +436,53 @@ pub struct DrawnInputs {
     inputs: BTreeMap<String, f64>,
 }
 
+/// One input that is known, of all that are ranges.
+#[derive(Clone, Debug)]
+enum FixedInput {
+    Input(String),
+    /// The host, and the full name of its number.
+    HostNumber(String, String),
+}
+
+impl FixedInput {
+    fn name(&self) -> String {
+        match self {
+            FixedInput::Input(name) => name.clone(),
+            FixedInput::HostNumber(host, number) => format!("{host}: {number}"),
+        }
+    }
+}
+
+/// Says for each target which inputs move it most: each range alone from its lowest to its highest value, with the
+/// middle of all others. It takes two simulations for each range.
+///
+/// # Errors
+/// A simulation failed.
+pub fn add_moving_inputs(replays: &mut [Replay], seed: u64) -> Result<()> {
+    for replay in replays {
+        let plan = Plan::new(&replay.incident, seed)?;
+        let ranges = plan.ranges();
+        let ends = [InRange::Low, InRange::High];
+        let tried = in_parallel(2 * ranges.len(), |part| {
+            let drawn = plan.drawn(0, Some((&ranges[part / 2], ends[part % 2])));
+            plan.incident.model.predict(&drawn)
+        });
+        let tried = tried.into_iter().collect::<Result<Vec<Prediction>>>()?;
+        for (index, row) in replay.rows.iter_mut().enumerate() {
+            let moving = ranges.iter().zip(tried.chunks(2)).map(|(input, both)| MovingInput {
+                name: input.name(),
+                at_low: both[0].values[index].value,
+                at_high: both[1].values[index].value,
+            });
+            let mut moving: Vec<MovingInput> = moving.collect();
+            moving.sort_by(|a, b| b.effect().total_cmp(&a.effect()));
+            moving.truncate(2);
+            row.moved_by = moving;
+        }
+    }
+    Ok(())
+}
+
 /// Replays an incident with the middle of all inputs and with this many random draws.
 pub fn replay(incident: &Arc<Incident>, draws: u64, seed: u64) -> Result<Replay> {
     let mut replays = replay_all(slice::from_ref(incident), draws, seed)?;
@@ -407,13 +527,42 @@ impl Plan {
         Ok(Plan { incident: incident.clone(), hosts, seed })
     }
 
-    /// Predicts with the draw of this number; 0 is the middle.
-    fn simulate(&self, index: usize) -> Result<SimulatedDraw> {
+    /// The draw of this number, of which 0 is the middle, but for one input.
+    fn drawn(&self, index: usize, fixed: Option<(&FixedInput, InRange)>) -> DrawnInputs {
         let seed = self.seed ^ index as u64;
         let draw = if index == 0 { Draw::Middle } else { Draw::Any(seed) };
+        let (mut inputs, mut hosts) = (self.incident.model.inputs(), self.hosts.clone());
+        match fixed {
+            None => (),
+            Some((FixedInput::Input(name), at)) => {
+                let named = inputs.iter_mut().filter(|input| input.name == *name);
+                named.for_each(|input| input.number = input.number.fixed(at));
+            }
+            Some((FixedInput::HostNumber(name, number), at)) => {
+                let named = hosts.iter_mut().filter(|host| host.name == *name);
+                named.for_each(|host| *host = host.fixed(&[number], at));
+            }
+        }
         let value = |input: &Input| (input.name.clone(), input.number.draw(draw, &input.name));
-        let inputs = self.incident.model.inputs().iter().map(value).collect();
-        let drawn = DrawnInputs { draw, seed, hosts: self.hosts.clone(), inputs };
+        let inputs = inputs.iter().map(value).collect();
+        DrawnInputs { draw, seed, hosts, inputs }
+    }
+
+    /// All inputs and numbers of hosts that are ranges.
+    fn ranges(&self) -> Vec<FixedInput> {
+        let inputs = self.incident.model.inputs().into_iter();
+        let inputs = inputs.filter(|input| input.number.is_range());
+        let inputs = inputs.map(|input| FixedInput::Input(input.name));
+        let of_host = |host: &DescribedHost| -> Vec<FixedInput> {
+            let number = |name: &str| FixedInput::HostNumber(host.name.clone(), name.to_string());
+            host.ranges().map(number).collect()
+        };
+        inputs.chain(self.hosts.iter().flat_map(of_host)).collect()
+    }
+
+    /// Predicts with the draw of this number; 0 is the middle.
+    fn simulate(&self, index: usize) -> Result<SimulatedDraw> {
+        let drawn = self.drawn(index, None);
         let prediction = self.incident.model.predict(&drawn)?;
         let figure = self.incident.figure().filter(|_| index == 0);
         let figure = figure.map(|figure| figure(&drawn, prediction.fitted)).transpose()?;
@@ -434,11 +583,26 @@ impl Plan {
             nulls.len() == incident.targets.len(),
             "each target needs predictions of null models"
         );
+        let classes = incident.model.classes(&self.drawn(0, None), incident.targets.len());
         let row = |(index, (target, nulls)): (usize, (&Target, NullPredictions))| {
+            let class = classes[index];
             let predicted = interval(&|prediction| prediction.values[index].value);
             let sides = predictions[0].values[index].sides;
             let grade = grade(target, predicted, is_blind);
-            GradedTarget { target: target.clone(), predicted, sides, nulls, grade }
+            // What the incident's own table says of the model is no prediction.
+            let (factor, _) = grades().factor(class, Some(&incident.name));
+            let widened = predicted.widened(factor);
+            GradedTarget {
+                target: target.clone(),
+                predicted,
+                sides,
+                nulls,
+                grade,
+                class,
+                widened,
+                dares: Dares::new(target.reported, widened),
+                moved_by: Vec::new(),
+            }
         };
         let rows = incident.targets.iter().zip(nulls).enumerate().map(row).collect();
         let middle = predictions[0].fitted;
@@ -487,6 +651,11 @@ impl Provenance {
 }
 
 impl Interval {
+    /// The interval, widened by a factor on both sides.
+    fn widened(self, factor: f64) -> Interval {
+        Interval { low: self.low / factor, high: self.high * factor, ..self }
+    }
+
     /// The interval of these values, of which the first is for the middle of all inputs.
     fn from_draws(values: impl Iterator<Item = f64> + Clone) -> Interval {
         Interval {

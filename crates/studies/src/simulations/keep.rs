@@ -19,6 +19,8 @@ pub const STORMS: [&str; 2] = ["add", "compare"];
 const SIMULATED_NS: u64 = 200_000;
 /// The distance between two values that the fit tries, at last.
 pub const STEP: f64 = 0.02;
+/// A fit that misses by more is none.
+const MISSES: f64 = 0.1;
 /// In hundredths.
 const KEEPS: RangeInclusive<i32> = 0..=96;
 /// In hundredths: a line that is never in flight has no transfer.
@@ -186,14 +188,25 @@ impl KeepFit {
         [head].into_iter().chain(self.measured.iter().zip(&self.fitted_ns).map(point)).collect()
     }
 
-    /// What the fit cannot say, where it rests on two CPUs.
+    /// Whether the model cannot have these curves.
+    pub fn misses(&self) -> bool {
+        self.residual > MISSES
+    }
+
+    /// What the fit cannot say: where it misses, and where it rests on two CPUs.
     pub fn why_weak(&self) -> Option<String> {
+        let KeepFit { distance, residual, .. } = self;
+        if self.misses() {
+            return Some(format!(
+                "{distance}: the fit misses by {:.0} %, so keep and busy stay those of two CPUs that add",
+                100.0 * residual
+            ));
+        }
         let most = self.measured.iter().map(|point| point.cpus.len()).max().unwrap_or(0);
         (most < 3).then(|| {
             format!(
-                "{}: only 2 CPUs are at this distance, so two times fit two numbers: nothing says whether \
-                 they hold for more CPUs",
-                self.distance
+                "{distance}: only 2 CPUs are at this distance, so two times fit two numbers: nothing says \
+                 whether they hold for more CPUs"
             )
         })
     }

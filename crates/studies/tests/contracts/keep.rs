@@ -28,12 +28,22 @@ fn a_fit_recovers_what_simulated_curves_were_made_with() {
 }
 
 #[test]
-fn two_cpus_fit_both_numbers_and_say_what_that_is_worth() {
-    let described = described_hosts::find("uma-2").unwrap();
-    let point = |(design, ns): (&'static str, f64)| StormPoint { design, cpus: vec![0, 1], ns };
-    let points = [("add", 80.0), ("compare", 200.0)].map(point).to_vec();
-    let fit = fit(&described.host(Draw::Middle), "node", points).unwrap();
-    let why = fit.why_weak().unwrap();
-    assert!(why.starts_with("node: only 2 CPUs are at this distance"), "{why}");
-    assert_eq!(fit.lines().len(), 3);
+fn a_fit_says_when_it_misses_and_when_nothing_checks_it() {
+    let host = described_hosts::find("uma-2").unwrap().host(Draw::Middle);
+    let check = |keep: Option<u32>, expected: &str| {
+        let mut known = host.clone();
+        known.transfers[1].keep_per_mille = keep.unwrap_or(0);
+        let point = |design: &'static str| StormPoint {
+            design,
+            cpus: vec![0, 1],
+            // No CPU adds in a picosecond to a word that others have.
+            ns: keep.map_or(0.001, |_| simulated(&known, design, &[0, 1], 5).unwrap()),
+        };
+        let fit = fit(&host, "node", STORMS.map(point).to_vec()).unwrap();
+        let why = fit.why_weak().unwrap();
+        assert!(why.starts_with(expected), "{why}");
+        assert_eq!((fit.misses(), fit.lines().len()), (keep.is_none(), 3));
+    };
+    check(Some(300), "node: only 2 CPUs are at this distance");
+    check(None, "node: the fit misses by");
 }
