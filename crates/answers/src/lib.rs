@@ -59,9 +59,10 @@ pub use crate::scaling::{
 };
 pub use crate::shown::{CurveSummary, Summary, WholeRecord, summary, whole};
 pub use crate::simulated::{
-    AlgorithmCurves, AlgorithmPoint, DrawnInterval, Incidents, ListedIncident, NativeAgreement,
-    NativeAgreements, PlacementRatio, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
-    ReplayTarget, ReplayedIncident, Replays, SimulatedAlgorithm, SimulatedLoad, SimulatedRatio,
+    AlgorithmCurves, AlgorithmPoint, DecidingInput, DrawnInterval, Incidents, ListedIncident,
+    NativeAgreement, NativeAgreements, PlacementRatio, ReplayAnchor, ReplayFigure, ReplayInput,
+    ReplayMovingInput, ReplaySide, ReplayTarget, ReplayedIncident, Replays, SimulatedAlgorithm,
+    SimulatedClass, SimulatedLoad, SimulatedRatio,
 };
 pub use crate::sweep::{curve_metric, hysteresis, rate_name, sweep};
 

@@ -2,7 +2,8 @@
 
 use described_hosts::Origin;
 use studies::replays::{
-    Figure, Grade, GradedTarget, Input, Interval, Provenance, Replay, Reported, SimulatedSide,
+    Dares, Figure, Grade, GradedTarget, Input, Interval, MovingInput, Provenance, Replay, Reported,
+    SimulatedSide,
 };
 use text::quantity::short;
 use text::table::{Align, Table};
@@ -18,9 +19,11 @@ pub fn summary(replays: &[Replay]) -> String {
     let strict = count(&[Grade::Quantitative, Grade::NoChange]);
     let in_direction = grades.len() - count(&[Grade::NotPredicted]);
     let percent = |part: usize| 100.0 * part as f64 / grades.len().max(1) as f64;
+    let dared = dared(replays.iter().flat_map(|replay| &replay.rows));
+    let dared = dared.map(|dared| format!("; {dared}")).unwrap_or_default();
     format!(
         "{} predictions: {}; the direction is right in {in_direction} ({:.0} %), the size by the strict rule \
-         (quantitative or no change) in {strict} ({:.0} %)",
+         (quantitative or no change) in {strict} ({:.0} %){dared}",
         grades.len(),
         each.join(", "),
         percent(in_direction),
@@ -78,6 +81,8 @@ pub fn table(rows: &[GradedTarget]) -> Table {
         ("target", Align::Left),
         ("reported", Align::Right),
         ("predicted", Align::Right),
+        ("with the\nmodel's error", Align::Right),
+        ("direction", Align::Left),
         ("grade", Align::Left),
         ("USL", Align::Right),
         ("queueing", Align::Right),
@@ -85,7 +90,7 @@ pub fn table(rows: &[GradedTarget]) -> Table {
     // Null models can say something of few.
     let has_null_models =
         rows.iter().any(|row| row.nulls.usl.is_some() || row.nulls.queueing.is_some());
-    let shown = if has_null_models { 6 } else { 4 };
+    let shown = if has_null_models { 8 } else { 6 };
     let mut table = Table::new(columns[..shown].iter().copied());
     for row in rows {
         let null = |null: Option<f64>| null.map_or("-".to_string(), digits);
@@ -99,6 +104,10 @@ pub fn table(rows: &[GradedTarget]) -> Table {
                 Reported::More => "more".to_string(),
             },
             interval(row.predicted),
+            row.widened.map_or("-".to_string(), |widened| {
+                format!("{}..{}", digits(widened.low), digits(widened.high))
+            }),
+            row.dares.map_or("-", Dares::name).to_string(),
             row.grade.name().to_string() + &marks.collect::<String>(),
             null(row.nulls.usl),
             null(row.nulls.queueing),
@@ -106,6 +115,39 @@ pub fn table(rows: &[GradedTarget]) -> Table {
         table.row(cells.into_iter().take(shown).collect());
     }
     table
+}
+
+/// The inputs that move each prediction most; `None` if that was not asked for.
+pub fn moved_by(rows: &[GradedTarget]) -> Option<Table> {
+    let columns = [
+        ("target", Align::Left),
+        ("input", Align::Left),
+        ("lowest", Align::Right),
+        ("highest", Align::Right),
+    ];
+    let mut table = Table::new(columns);
+    for row in rows {
+        for MovingInput { name, at_low, at_high } in &row.moved_by {
+            let what = row.target.what.to_string();
+            table.row(vec![what, name.clone(), digits(*at_low), digits(*at_high)]);
+        }
+    }
+    rows.iter().any(|row| !row.moved_by.is_empty()).then_some(table)
+}
+
+/// "8 of 10 directions dared, 8 of them right"; `None` if no target has a direction.
+pub fn dared<'a>(rows: impl Iterator<Item = &'a GradedTarget>) -> Option<String> {
+    let predicted = rows.filter(|row| row.grade != Grade::Fitted);
+    let all: Vec<Dares> = predicted.filter_map(|row| row.dares).collect();
+    let dared = all.iter().filter(|dares| **dares != Dares::CannotTell).count();
+    let right = all.iter().filter(|dares| **dares == Dares::Right).count();
+    let text = || {
+        format!(
+            "with the model's error {dared} of {} directions dared, {right} of these right",
+            all.len()
+        )
+    };
+    (!all.is_empty()).then(text)
 }
 
 /// Both sides of each ratio: the time and the sleeps of an operation. `None` if no target is a ratio of rates.

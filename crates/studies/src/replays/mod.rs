@@ -324,8 +324,9 @@ pub struct GradedTarget {
     pub grade: Grade,
     /// The class of the comparison.
     pub class: Class,
-    /// The prediction, with the model's error on other tables of that class.
-    pub widened: Interval,
+    /// The prediction, with the model's error on other tables of that class; `None` of a share, and where no other table
+    /// is of that class.
+    pub widened: Option<Interval>,
     /// What the prediction says of the direction, if the target is a ratio or says whether there is more or less.
     pub dares: Option<Dares>,
     /// The inputs that move the prediction most, the first one most; empty unless asked for.
@@ -590,8 +591,9 @@ impl Plan {
             let sides = predictions[0].values[index].sides;
             let grade = grade(target, predicted, is_blind);
             // What the incident's own table says of the model is no prediction.
-            let (factor, _) = grades().factor(class, Some(&incident.name));
+            let (factor, is_pooled) = grades().factor(class, Some(&incident.name));
             let widened = predicted.widened(factor);
+            let is_share = matches!(target.reported, Reported::Share(_));
             GradedTarget {
                 target: target.clone(),
                 predicted,
@@ -599,7 +601,7 @@ impl Plan {
                 nulls,
                 grade,
                 class,
-                widened,
+                widened: (!is_pooled && !is_share).then_some(widened),
                 dares: Dares::new(target.reported, widened),
                 moved_by: Vec::new(),
             }
