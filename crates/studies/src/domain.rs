@@ -158,7 +158,7 @@ pub struct ClassGrade {
     pub publications: usize,
     /// Predictions whose widened interval excludes 1.
     pub dared: usize,
-    /// Of these, those with the reported direction.
+    /// Such predictions with the reported direction.
     pub right: usize,
     /// Reported ratios in the interval of the draws.
     pub inside: usize,

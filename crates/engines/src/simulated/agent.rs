@@ -13,9 +13,10 @@ use super::Time;
 use super::coherence::{LineUse, WordAddress};
 use super::host::Costs;
 use super::ledger::TimeRow;
+use super::random::below;
 use super::tasks::{LineGrant, LineRequest, WordWait};
 use super::threads::Threads;
-use super::world::{World, below};
+use super::world::World;
 use crate::Unsupported;
 
 /// The machine of one simulated task.

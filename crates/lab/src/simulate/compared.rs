@@ -9,7 +9,7 @@ use studies::simulations::decided::{Compared, DecidingNumber};
 use studies::simulations::{Conditions, LockLoad, RateRatio, SimulatedCurve, SimulatedPoint};
 use text::prose::counted;
 
-/// Of how many algorithms against the baseline is simulated which assumption decides.
+/// With more algorithms against the baseline it is not simulated which assumption decides.
 const DECIDED_MAX: usize = 3;
 
 /// An algorithm against the baseline.

@@ -10,7 +10,10 @@
 
 mod create_files;
 mod file_locks;
+mod fitting;
+mod grading;
 mod log_commit;
+mod moving;
 pub mod null_models;
 mod page_faults;
 mod publications;
@@ -28,6 +31,10 @@ use crate::domain::{Class, grades};
 use crate::simulations::mechanisms::{MechanismRun, part_of, run_mechanism};
 use crate::subject::{MechanismDesign, Subject};
 use described_hosts::{DescribedHost, Draw, InRange, Number, Origin};
+pub use fitting::fit;
+pub use grading::{Dares, Grade, grade};
+use moving::FixedInput;
+pub use moving::{MovingInput, add_moving_inputs};
 pub use publications::{
     CompileLock, NamedLocks, PublishedPoints, locks_in_c, publications, read_publication,
 };
@@ -333,99 +340,10 @@ pub struct GradedTarget {
     pub moved_by: Vec<MovingInput>,
 }
 
-/// What a prediction says of a direction, its model's error counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dares {
-    /// What is reported.
-    Right,
-    /// Its contrary.
-    Wrong,
-    /// Nothing: its interval spans 1.
-    CannotTell,
-}
-
-impl Dares {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Dares::Right => "right",
-            Dares::Wrong => "wrong",
-            Dares::CannotTell => "cannot tell",
-        }
-    }
-
-    fn new(reported: Reported, widened: Interval) -> Option<Dares> {
-        let is_more = match reported {
-            Reported::Ratio(ratio) => ratio > 1.0,
-            Reported::More => true,
-            Reported::Less => false,
-            Reported::Share(_) => return None,
-        };
-        let excludes_one = widened.low > 1.0 || widened.high < 1.0;
-        Some(match excludes_one {
-            false => Dares::CannotTell,
-            true if (widened.middle > 1.0) == is_more => Dares::Right,
-            true => Dares::Wrong,
-        })
-    }
-}
-
-/// An input that moves a prediction.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MovingInput {
-    /// The name of the input, or the host and the full name of its number.
-    pub name: String,
-    /// The prediction with its lowest value, and the middle of all other ranges.
-    pub at_low: f64,
-    /// The prediction with its highest value.
-    pub at_high: f64,
-}
-
-impl MovingInput {
-    /// How far it moves the prediction, as a logarithm.
-    fn effect(&self) -> f64 {
-        let effect = (self.at_high / self.at_low).ln().abs();
-        if effect.is_finite() { effect } else { 0.0 }
-    }
-}
-
-/// How well a target is predicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grade {
-    /// The logarithm of the ratio is within a third of the reported one's, all draws are on its side of 1, and no
-    /// input was chosen after results had been seen. A share: within a factor of 1.5, and in the interval.
-    Quantitative,
-    /// Nothing changes, as reported: both within 5 % of 1.
-    NoChange,
-    /// Within a factor of 3, and the direction is right.
-    Order,
-    /// Only the direction is right.
-    Direction,
-    /// The direction is wrong, a change is predicted where none is reported, or a share is off by more than a factor
-    /// of 3.
-    NotPredicted,
-    /// Not a prediction: the one number was fitted to it.
-    Fitted,
-}
-
 impl GradedTarget {
     /// Whether the model is known not to predict the target.
     pub fn is_open(&self) -> bool {
         self.target.standing == Standing::Open
-    }
-}
-
-impl Grade {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Grade::Quantitative => "quantitative",
-            Grade::NoChange => "no change",
-            Grade::Order => "ratio order",
-            Grade::Direction => "direction",
-            Grade::NotPredicted => "not predicted",
-            Grade::Fitted => "(fitted)",
-        }
     }
 }
 
@@ -435,53 +353,6 @@ pub struct DrawnInputs {
     seed: u64,
     hosts: Vec<DescribedHost>,
     inputs: BTreeMap<String, f64>,
-}
-
-/// One input that is known, of all that are ranges.
-#[derive(Clone, Debug)]
-enum FixedInput {
-    Input(String),
-    /// The host, and the full name of its number.
-    HostNumber(String, String),
-}
-
-impl FixedInput {
-    fn name(&self) -> String {
-        match self {
-            FixedInput::Input(name) => name.clone(),
-            FixedInput::HostNumber(host, number) => format!("{host}: {number}"),
-        }
-    }
-}
-
-/// Says for each target which inputs move it most: each range alone from its lowest to its highest value, with the
-/// middle of all others. It takes two simulations for each range.
-///
-/// # Errors
-/// A simulation failed.
-pub fn add_moving_inputs(replays: &mut [Replay], seed: u64) -> Result<()> {
-    for replay in replays {
-        let plan = Plan::new(&replay.incident, seed)?;
-        let ranges = plan.ranges();
-        let ends = [InRange::Low, InRange::High];
-        let tried = in_parallel(2 * ranges.len(), |part| {
-            let drawn = plan.drawn(0, Some((&ranges[part / 2], ends[part % 2])));
-            plan.incident.model.predict(&drawn)
-        });
-        let tried = tried.into_iter().collect::<Result<Vec<Prediction>>>()?;
-        for (index, row) in replay.rows.iter_mut().enumerate() {
-            let moving = ranges.iter().zip(tried.chunks(2)).map(|(input, both)| MovingInput {
-                name: input.name(),
-                at_low: both[0].values[index].value,
-                at_high: both[1].values[index].value,
-            });
-            let mut moving: Vec<MovingInput> = moving.collect();
-            moving.sort_by(|a, b| b.effect().total_cmp(&a.effect()));
-            moving.truncate(2);
-            row.moved_by = moving;
-        }
-    }
-    Ok(())
 }
 
 /// Replays an incident with the middle of all inputs and with this many random draws.
@@ -727,98 +598,4 @@ fn share(run: &SimulatedRun, shared_rows: &[TimeRow]) -> f64 {
         rows.map(|(_, time)| time as f64).sum::<f64>()
     };
     time(&|row| shared_rows.contains(&row)) / time(&TimeRow::runs)
-}
-
-/// How often a number is tried at most to fit it.
-const TRIES_MAX: u32 = 12;
-/// A fitted value may be off by this share, which is less than what a seed does to it.
-const FITTED_WITHIN: f64 = 1e-3;
-
-/// Finds the number in a range at which a monotonic `value` reaches a goal; if it reaches none, the end of the range
-/// that comes nearer. By false position, on logarithmic scales because all that is known of the number is that it is
-/// positive. An end that is kept twice counts half, so that both ends move.
-///
-/// Source: M. Dowell and P. Jarratt, "A modified regula falsi method for computing the root of an equation", 1971.
-pub fn fit(range: [f64; 2], goal: f64, mut value: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
-    // How far an end is from the goal says little if it is far: a share may even be 0 there.
-    let error = |value: f64| (value / goal).ln().clamp(-3.0, 3.0);
-    let [mut low, mut high] = range.map(f64::ln);
-    let ends = [value(range[0])?, value(range[1])?];
-    let [mut at_low, mut at_high] = ends.map(error);
-    if at_low * at_high >= 0.0 {
-        let [low_misses, high_misses] = ends.map(|end| (end - goal).abs());
-        return Ok(range[usize::from(high_misses < low_misses)]);
-    }
-    let (mut best, mut previous) = ((f64::INFINITY, low), 0.0);
-    for _ in 0..TRIES_MAX {
-        let between = (low * at_high - high * at_low) / (at_high - at_low);
-        let at = error(value(between.exp())?);
-        if at.abs() < best.0 {
-            best = (at.abs(), between);
-        }
-        if at.abs() < FITTED_WITHIN {
-            break;
-        }
-        let kept = if at * previous > 0.0 { 0.5 } else { 1.0 };
-        if at * at_low > 0.0 {
-            (low, at_low, at_high) = (between, at, at_high * kept);
-        } else {
-            (high, at_high, at_low) = (between, at, at_low * kept);
-        }
-        previous = at;
-    }
-    Ok(best.1.exp())
-}
-
-/// A ratio within this factor of 1 counts as no change: repeated runs in the reports differ by as
-/// much.
-const NO_CHANGE: f64 = 1.05;
-
-/// Grades a prediction. `is_blind` says that no input was chosen after results had been seen.
-pub fn grade(target: &Target, predicted: Interval, is_blind: bool) -> Grade {
-    let middle = predicted.middle;
-    let within = |reported: f64, factor: f64| {
-        middle > 0.0 && (middle / reported).max(reported / middle) <= factor
-    };
-    let by_direction = |expected: i32| {
-        if direction(middle) == expected { Grade::Direction } else { Grade::NotPredicted }
-    };
-    match (target.standing, target.reported) {
-        (Standing::Anchor, _) => Grade::Fitted,
-        (_, Reported::Ratio(reported)) => match (direction(middle), direction(reported)) {
-            (0, 0) => Grade::NoChange,
-            (predicted, reported) if predicted != reported => Grade::NotPredicted,
-            _ if is_blind && is_quantitative(predicted, reported) => Grade::Quantitative,
-            _ if within(reported, 3.0) => Grade::Order,
-            _ => Grade::Direction,
-        },
-        // A share has no direction; it can only be far too small or too large.
-        (_, Reported::Share(reported)) => match predicted {
-            Interval { low, high, .. }
-                if is_blind && within(reported, 1.5) && (low..=high).contains(&reported) =>
-            {
-                Grade::Quantitative
-            }
-            _ if within(reported, 3.0) => Grade::Order,
-            _ => Grade::NotPredicted,
-        },
-        (_, Reported::Less) => by_direction(-1),
-        (_, Reported::More) => by_direction(1),
-    }
-}
-
-/// 1 for more, -1 for less, 0 for no change.
-fn direction(ratio: f64) -> i32 {
-    match ratio {
-        ratio if ratio > NO_CHANGE => 1,
-        ratio if ratio < 1.0 / NO_CHANGE => -1,
-        _ => 0,
-    }
-}
-
-/// Whether the effect, as a logarithm, is within a third of the reported one, and no draw contradicts its direction.
-fn is_quantitative(predicted: Interval, reported: f64) -> bool {
-    let effect = predicted.middle.ln() / reported.ln();
-    let excludes_one = predicted.low > 1.0 || predicted.high < 1.0;
-    (effect - 1.0).abs() <= 1.0 / 3.0 && excludes_one
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use studies::domain::{Class, GRADES, GradedRow, Grades, GradesFile, grades};
 use studies::replays::{Grade, Replay, Reported, publications, replay_all};
 
-/// Of these the test replays all rows each time: they take a second.
+/// Publications that the test replays each time: all rows take a second.
 const FAST: [&str; 3] =
     ["cost-hierarchy-skylake", "qspinlock-simple-write", "swift-mutex-broadwell"];
 const DRAWS: u64 = 20;
