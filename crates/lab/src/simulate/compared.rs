@@ -246,3 +246,70 @@ pub fn fastest<'a>(
     let others = others.iter().filter(|one| may_be(one));
     first.iter().chain(others).map(|&(one, point, _)| (one, point)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn point(cpus: usize, [middle, low, high]: [f64; 3], rows: usize) -> ComparedPoint {
+        let grade = ClassGrade {
+            rows,
+            publications: rows,
+            dared: 4,
+            right: 3,
+            inside: 0,
+            inside_widened: 0,
+            factor: 1.5,
+            is_pooled: rows == 0,
+        };
+        let class = if rows == 0 { Class::Own } else { Class::Queues };
+        ComparedPoint { cpus, ratio: RateRatio { middle, low, high }, class, grade }
+    }
+
+    fn keep(at_low: f64, at_high: f64) -> DecidingNumber {
+        let measured = RateRatio { middle: 2.0, low: 1.9, high: 2.1 };
+        let (name, text) = ("costs.keep".to_string(), "0.05..0.3".to_string());
+        DecidingNumber { name, text, origin: "assumed", at_low, at_high, measured }
+    }
+
+    #[track_caller]
+    fn check(points: Vec<ComparedPoint>, decided: Option<Vec<DecidingNumber>>, expected: Expect) {
+        let comparison = Comparison { name: "cna".to_string(), points, decided };
+        expected.assert_eq(&(comparison.sentences("mcs").join("\n") + "\n"));
+    }
+
+    #[test]
+    fn a_direction_is_named_only_where_the_models_error_leaves_one() {
+        let ends = [point(1, [1.0, 0.9, 1.1], 9), point(8, [2.0, 1.6, 2.4], 9)];
+        check(
+            ends.into(),
+            Some(vec![keep(1.6, 2.4)]),
+            expect![[r#"
+                cna: faster than mcs at 8 CPUs; cannot tell at 1 CPU
+                cna / mcs at 8 CPUs: 2.00 (1.60..2.40 by the host's ranges; 1.07..3.60 with the model's error on outside tables of queue locks: 9 rows, 3 of 4 directions right)
+                cna: decided by keep (0.05..0.3, assumed): alone it moves 2.00 from 1.60 to 2.40; measured, the interval would be 1.90..2.10
+                cna: none of the host's ranges alone moves it across 1
+            "#]],
+        );
+        // All draws are above 1, and the model's error reaches below.
+        check(
+            vec![point(8, [1.6, 1.4, 1.8], 9)],
+            Some(Vec::new()),
+            expect![[r#"
+                cna: cannot tell whether it is faster than mcs at 8 CPUs
+                cna / mcs at 8 CPUs: 1.60 (1.40..1.80 by the host's ranges; 0.93..2.70 with the model's error on outside tables of queue locks: 9 rows, 3 of 4 directions right)
+                cna: no range of the host alone moves 1.60 by more than chance does
+            "#]],
+        );
+        check(
+            vec![point(8, [0.5, 0.4, 0.6], 0)],
+            None,
+            expect![[r#"
+                cna: slower than mcs at 8 CPUs
+                cna / mcs at 8 CPUs: 0.50 (0.40..0.60 by the host's ranges; 0.27..0.90 with the model's error on tables of other kinds: none is of own code)
+            "#]],
+        );
+    }
+}

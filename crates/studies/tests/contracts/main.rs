@@ -4,6 +4,7 @@
 //! would be so a second time for a test inside of it.
 
 mod checks;
+mod decided;
 mod domain;
 mod grades;
 mod keep;
