@@ -174,16 +174,10 @@ mod tests {
               the model's error 0 of 2 directions dared, 0 of these right; why 1 of the others differ is open
 
             Reported and predicted
-                                                                                with the
-            target                         reported             predicted  model's error  direction
-            more time in spinlocks on xfs     0.125  0.119 (0.107..0.238)  0.00869..2.94  -
-            faults/s, xfs / ext4              0.875   0.895 (0.782..0.91)   0.0632..11.3  cannot tell
-            faults/s, ext4 / ext3               0.8      1.6 (1.44..2.25)    0.116..27.8  cannot tell
-
-            target                         grade
-            more time in spinlocks on xfs  quantitative
-            faults/s, xfs / ext4           quantitative
-            faults/s, ext4 / ext3          not predicted, open
+            target                         reported             predicted  grade
+            more time in spinlocks on xfs     0.125  0.119 (0.107..0.238)  quantitative
+            faults/s, xfs / ext4              0.875   0.895 (0.782..0.91)  quantitative
+            faults/s, ext4 / ext3               0.8      1.6 (1.44..2.25)  not predicted, open
 
             Both sides of each ratio
             ns from one operation to the next    simulated

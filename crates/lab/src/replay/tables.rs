@@ -77,26 +77,28 @@ pub fn input_lines(replay: &Replay) -> Vec<InputLine> {
 
 /// What was reported and predicted.
 pub fn table(rows: &[GradedTarget]) -> Table {
-    let columns = [
-        ("target", Align::Left),
-        ("reported", Align::Right),
-        ("predicted", Align::Right),
-        ("with the\nmodel's error", Align::Right),
-        ("direction", Align::Left),
-        ("grade", Align::Left),
-        ("USL", Align::Right),
-        ("queueing", Align::Right),
-    ];
-    // Null models can say something of few.
+    // Null models can say something of few, and not each class has other tables.
     let has_null_models =
         rows.iter().any(|row| row.nulls.usl.is_some() || row.nulls.queueing.is_some());
-    let shown = if has_null_models { 8 } else { 6 };
-    let mut table = Table::new(columns[..shown].iter().copied());
+    let has_widened = rows.iter().any(|row| row.widened.is_some());
+    let columns = [
+        ("target", Align::Left, true),
+        ("reported", Align::Right, true),
+        ("predicted", Align::Right, true),
+        ("with the\nmodel's error", Align::Right, has_widened),
+        ("direction", Align::Left, has_widened),
+        ("grade", Align::Left, true),
+        ("USL", Align::Right, has_null_models),
+        ("queueing", Align::Right, has_null_models),
+    ];
+    let mut table = Table::new(
+        columns.iter().filter(|(.., shown)| *shown).map(|(name, align, _)| (*name, *align)),
+    );
     for row in rows {
         let null = |null: Option<f64>| null.map_or("-".to_string(), digits);
         let marks = [(row.is_open(), ", open"), (row.target.in_a_test, ", in a test")];
         let marks = marks.into_iter().filter(|(applies, _)| *applies).map(|(_, mark)| mark);
-        let cells = vec![
+        let cells = [
             row.target.what.to_string(),
             match row.target.reported {
                 Reported::Ratio(value) | Reported::Share(value) => digits(value),
@@ -112,7 +114,8 @@ pub fn table(rows: &[GradedTarget]) -> Table {
             null(row.nulls.usl),
             null(row.nulls.queueing),
         ];
-        table.row(cells.into_iter().take(shown).collect());
+        let shown = cells.into_iter().zip(&columns).filter(|(_, (.., shown))| *shown);
+        table.row(shown.map(|(cell, _)| cell).collect());
     }
     table
 }

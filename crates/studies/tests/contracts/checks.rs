@@ -241,16 +241,16 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
     let mutation = Mutation::Apply(waitless);
     let failure = searched("ticket", size, mutation, &options).failure.unwrap();
     expect![[r#"
-        t0 lock.next add 1 -> 0                                      ticket.rs:42
+        t0 lock.next add 1 -> 0                                      ticket.rs:43
         t0   arrives
-        t0 lock.serving load -> 0                                    ticket.rs:45
+        t0 lock.serving load -> 0                                    ticket.rs:46
         t0   enters
         t0 guarded.writes = 1                                        contract.rs:49
         t0   leaves
-        t0 lock.serving load -> 0                                    ticket.rs:53
-        t1 lock.next add 1 -> 1                                      ticket.rs:42
+        t0 lock.serving load -> 0                                    ticket.rs:54
+        t1 lock.next add 1 -> 1                                      ticket.rs:43
         t1   arrives
-        t1 lock.serving load -> 0                                    ticket.rs:45
+        t1 lock.serving load -> 0                                    ticket.rs:46
         t1   enters"#]]
     .assert_eq(&failure.steps.join("\n"));
     assert!(matches!(failure.fault, Fault::Race(_)));
