@@ -63,6 +63,17 @@ const IN_ORDER: &str = "it only orders atomic accesses, which stay in order here
 #[must_use = "the lock needs it to unlock"]
 pub struct Hold(pub u32);
 
+/// How the waiters of a lock wait, of those that wait long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// Each spins on a cache line of its own.
+    OwnLine,
+    /// All, or all of a memory node, spin on one word.
+    OneWord,
+    /// They sleep.
+    Asleep,
+}
+
 /// A lock with one holder at a time. `Mem` lies within the data that it guards; `self` has what
 /// all locks of the kind share, such as queue nodes.
 pub trait Lock: Sized + Send + Sync + 'static {
@@ -76,6 +87,8 @@ pub trait Lock: Sized + Send + Sync + 'static {
     const SYMMETRIC: bool = true;
     /// Whether the lock distinguishes CPUs by their memory nodes.
     const NUMA_AWARE: bool = false;
+    /// How its waiters wait.
+    const WAITS: Waits = Waits::OwnLine;
     /// The lock itself: zero is unlocked.
     type Mem: machine::Image;
 
@@ -111,6 +124,8 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
     const SYMMETRIC: bool = true;
     /// Whether the lock distinguishes CPUs by their memory nodes.
     const NUMA_AWARE: bool = false;
+    /// How its waiters wait.
+    const WAITS: Waits = Waits::OwnLine;
     /// The lock itself: zero is unlocked.
     type Mem: machine::Image;
 

@@ -60,9 +60,10 @@ pub use crate::scaling::{
 };
 pub use crate::shown::{CurveSummary, Summary, WholeRecord, summary, whole};
 pub use crate::simulated::{
-    AlgorithmCurves, AlgorithmPoint, DrawnInterval, Incidents, ListedIncident, NativeAgreement,
-    NativeAgreements, PlacementRatio, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
-    ReplayTarget, ReplayedIncident, Replays, SimulatedAlgorithm, SimulatedLoad, SimulatedRatio,
+    AlgorithmCurves, AlgorithmPoint, DecidingInput, DrawnInterval, Incidents, ListedIncident,
+    NativeAgreement, NativeAgreements, PlacementRatio, ReplayAnchor, ReplayFigure, ReplayInput,
+    ReplayMovingInput, ReplaySide, ReplayTarget, ReplayedIncident, Replays, SimulatedAlgorithm,
+    SimulatedClass, SimulatedLoad, SimulatedRatio,
 };
 pub use crate::simulated_operation::{
     JoinedCurve, OperationCurves, OperationPoint, SimulatedOperation, StoppingLine,

@@ -102,6 +102,56 @@ pub struct SimulatedRatio {
     pub lowest: f64,
     /// The highest of all draws.
     pub highest: f64,
+    /// The lowest, with the model's error on published tables of that class.
+    pub lowest_with_model_error: f64,
+    /// The highest, with that error.
+    pub highest_with_model_error: f64,
+    /// `faster` or `slower` than the baseline, if both ends with the model's error say so; else `cannot tell`.
+    pub direction: &'static str,
+    /// The class of the comparison, and what published tables say of it.
+    pub class: SimulatedClass,
+    /// The host's numbers that move the ratio most, the first one most; null where that was not simulated.
+    pub decided_by: Option<Vec<DecidingInput>>,
+}
+
+/// A class of comparisons, and what published tables say of the model in it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SimulatedClass {
+    /// Its name.
+    pub name: &'static str,
+    /// Number of reported ratios.
+    pub rows: usize,
+    /// Number of publications that they are from.
+    pub publications: usize,
+    /// Number of predictions that name a direction, the model's error counted.
+    pub dared: usize,
+    /// Number of these with the reported direction.
+    pub right: usize,
+    /// Number of reported ratios in the interval of the draws.
+    pub inside: usize,
+    /// The factor by which the interval is widened on both sides.
+    pub factor: f64,
+    /// Whether the factor is that of all classes, as no table is of this one.
+    pub of_all_classes: bool,
+}
+
+/// A number of the host that moves a ratio.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DecidingInput {
+    /// Its name in the host's file.
+    pub name: String,
+    /// Its range, as the file has it.
+    pub range: String,
+    /// `found`, `measured` or `assumed`.
+    pub origin: &'static str,
+    /// The ratio with its lowest value, and the middle of all other ranges.
+    pub at_lowest: f64,
+    /// The ratio with its highest value.
+    pub at_highest: f64,
+    /// The lowest ratio of all draws if its middle were measured.
+    pub lowest_if_measured: f64,
+    /// The highest ratio of all draws if its middle were measured.
+    pub highest_if_measured: f64,
 }
 
 /// The rate of an algorithm as a multiple of the baseline's, over the draws with one placement.
@@ -247,12 +297,32 @@ pub struct ReplayTarget {
     pub in_a_test: bool,
     /// How well report and prediction agree, in a word.
     pub grade: String,
+    /// The class of the comparison.
+    pub class: &'static str,
+    /// The prediction, with the model's error on other tables of that class; null of a share, and where there is none.
+    pub with_model_error: Option<DrawnInterval>,
+    /// Whether the prediction with that error names the reported direction: `right`, `wrong` or `cannot tell`; null of a
+    /// share, which has no direction.
+    pub direction: Option<&'static str>,
+    /// The inputs that move the prediction most, the first one most; empty unless asked for.
+    pub moved_by: Vec<ReplayMovingInput>,
     /// Whether the difference is not understood yet.
     pub open: bool,
     /// The prediction of the universal scalability law; null if it makes none.
     pub usl: Option<f64>,
     /// The prediction of a queue; null if it makes none.
     pub queueing: Option<f64>,
+}
+
+/// An input that moves a prediction.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ReplayMovingInput {
+    /// The name of the input, or the host and the name of its number.
+    pub name: String,
+    /// The prediction with its lowest value, and the middle of all other ranges.
+    pub at_lowest: f64,
+    /// The prediction with its highest value.
+    pub at_highest: f64,
 }
 
 /// One side of a ratio.

@@ -22,6 +22,15 @@ pub struct CpuLayout {
     node_ids: Vec<u32>,
 }
 
+/// CPUs that change one word together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StormCpus {
+    /// As this host numbers them.
+    pub here: Vec<u32>,
+    /// As the host's file does.
+    pub described: Vec<usize>,
+}
+
 impl CpuLayout {
     /// The layout of a host whose /sys is at `sys`. Where nodes or cores differ in size, the smallest
     /// counts.
@@ -93,9 +102,47 @@ impl CpuLayout {
 
     /// One CPU of each core of the first node.
     pub fn neighbours(&self) -> Vec<u32> {
+        self.one_of_each_core(0)
+    }
+
+    fn one_of_each_core(&self, node: usize) -> Vec<u32> {
         let mut cores = BTreeSet::new();
-        let first = self.cpus.iter().filter(|cpu| cpu.node == self.node_ids[0]);
-        first.filter(|cpu| cores.insert(cpu.core)).map(|cpu| cpu.cpu).collect()
+        let on_node = self.cpus.iter().filter(|cpu| cpu.node == self.node_ids[node]);
+        on_node.filter(|cpu| cores.insert(cpu.core)).map(|cpu| cpu.cpu).collect()
+    }
+
+    /// CPUs that change one word together: 2, 3, 4, 8 and so on of one node, or as many of each of two nodes at the
+    /// distance. None at the distance between threads of a core.
+    pub fn storms(&self, distance: &str) -> Vec<StormCpus> {
+        let hops = DISTANCES.iter().position(|known| *known == distance).unwrap_or(0);
+        let pairs = || (0..self.nodes).flat_map(|b| (0..b).map(move |a| [a, b]));
+        let nodes: Vec<usize> = match hops {
+            0 => Vec::new(),
+            1 => vec![0],
+            _ => {
+                let pair = pairs().find(|&[a, b]| usize::from(self.hops[a][b]) + 1 == hops);
+                pair.map_or(Vec::new(), |pair| pair.to_vec())
+            }
+        };
+        let here: Vec<Vec<u32>> = nodes.iter().map(|&node| self.one_of_each_core(node)).collect();
+        let most = self.cores * nodes.len();
+        let counts = [2, 3].into_iter().chain((2..).map(|power| 1 << power));
+        let counts = counts.take_while(|&count| count <= most.min(64));
+        let counts = counts.filter(|count| count % nodes.len().max(1) == 0);
+        let group = |count: usize| {
+            let each = count / nodes.len();
+            let cores = || {
+                nodes
+                    .iter()
+                    .zip(&here)
+                    .flat_map(|(node, here)| (0..each).map(move |i| (*node, here[i], i)))
+            };
+            StormCpus {
+                here: cores().map(|(_, here, _)| here).collect(),
+                described: cores().map(|(node, _, i)| node * self.cores + i).collect(),
+            }
+        };
+        counts.map(group).collect()
     }
 }
 
@@ -148,6 +195,14 @@ mod tests {
         assert!(layout.pairs("hop1").iter().all(|[a, b]| (a % 4 < 2) != (b % 4 < 2)));
         assert_eq!(layout.third([0, 2], "hop1"), Some(1));
         assert_eq!(layout.neighbours(), [0, 1]);
+        let here = |distance| -> Vec<Vec<u32>> {
+            layout.storms(distance).into_iter().map(|group| group.here).collect()
+        };
+        assert_eq!((here("core"), here("node")), (vec![], vec![vec![0, 1]]));
+        assert_eq!(here("hop1"), [vec![0, 2], vec![0, 1, 2, 3]]);
+        let storms = CpuLayout::from_topology(&host(1, 12, 1), nowhere).storms("node");
+        let counts: Vec<usize> = storms.iter().map(|group| group.described.len()).collect();
+        assert_eq!(counts, [2, 3, 4, 8]);
         let small = CpuLayout::from_topology(&host(1, 2, 1), nowhere);
         assert_eq!((small.distances(), small.third([0, 1], "node")), (vec!["node"], None));
         assert_eq!(

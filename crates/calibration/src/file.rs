@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use described_hosts::{COSTS, DescribedHost, TRANSFERS};
+use described_hosts::{BY_DISTANCE, COSTS, DescribedHost, TRANSFERS};
 
 use crate::distances::CpuLayout;
 use crate::{Measurements, range};
+use studies::simulations::keep::KeepFit;
 
 /// The host and time of the measurements.
 #[derive(Debug)]
@@ -48,6 +49,12 @@ pub fn file(
             text += &format!("# - {what}: {range}\n");
         }
     }
+    if !measured.fits.is_empty() {
+        text += "#\n# Fits of keep and busy, time from one addition of a task to its next:\n";
+    }
+    for line in measured.fits.iter().flat_map(KeepFit::lines) {
+        text += &format!("# {line}\n");
+    }
     let CpuLayout { nodes, cores, threads, .. } = layout;
     let cpus = layout.described();
     let about = format!("{host}: {model}, {cpus} CPUs ({nodes} × {cores} × {threads}).");
@@ -59,7 +66,10 @@ pub fn file(
     }
     text += "\n[sources]\n";
     for distance in layout.distances() {
-        table(&mut text, &format!("transfer.{distance}"), &TRANSFERS, measured, occasion, other);
+        let name = format!("transfer.{distance}");
+        let has = |cost: &&str| measured.numbers.contains_key(&format!("{name}.{cost}"));
+        let keys = TRANSFERS.into_iter().chain(BY_DISTANCE.into_iter().filter(has));
+        table(&mut text, &name, &keys.collect::<Vec<_>>(), measured, occasion, other);
     }
     table(&mut text, "costs", &COSTS, measured, occasion, other);
     text
@@ -135,6 +145,7 @@ mod tests {
         measured.ns("costs.atomic", &[4.0, 5.0, 7.0], "fetch-and-add of \"a word\"");
         measured.number("costs.busy", "", &[0.5], "a share");
         measured.is_missing(&["costs.keep"], "needs two CPUs");
+        measured.number("transfer.hop1.keep", "", &[0.5], "two CPUs change one word");
         let host = described_hosts::parse("mine", &text(&measured, &layout(4, 2, 0))).unwrap();
         assert_eq!(host.cpus(), 8);
         let number = |name: &str| host.numbers()[name].clone();
@@ -145,7 +156,11 @@ mod tests {
         assert_eq!(number("costs.busy").middle, 0.5);
         let why = "needs two CPUs; taken from generic-2s".to_string();
         assert_eq!(number("costs.keep").origin, Origin::Assumed(why));
-        assert_eq!(host.host(Draw::Middle).contradiction(), None);
+        let host = host.host(Draw::Middle);
+        assert_eq!(host.contradiction(), None);
+        let keep: Vec<u32> =
+            host.transfers.iter().map(|transfer| transfer.keep_per_mille).collect();
+        assert_eq!(keep[1..], [400, 500]);
     }
 
     #[test]

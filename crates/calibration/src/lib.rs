@@ -5,21 +5,25 @@ mod barriers;
 mod contended;
 mod distances;
 mod file;
+mod keep;
 mod kernel;
 pub mod native_check;
 mod private;
 mod transfers;
 
 use std::collections::BTreeMap;
+use std::mem;
 
 pub use crate::distances::CpuLayout;
 pub use crate::file::{Provenance, file};
+pub use crate::keep::measure_keep;
 use analysis::Quartiles;
 use anyhow::{Context, Result};
 
 use crate::contended::Storm;
 use crate::transfers::{TransferCpus, TransferKind};
 use described_hosts::DISTANCES;
+use studies::simulations::keep::KeepFit;
 
 /// The measured numbers of a host.
 #[derive(Debug, Default)]
@@ -32,6 +36,8 @@ pub struct Measurements {
     beside: BTreeMap<String, MeasuredNumber>,
     /// What changed while the host was measured, if something did each time.
     moved: Option<String>,
+    /// Fits of `keep` and `busy`, by distance; empty unless asked for.
+    pub fits: Vec<KeepFit>,
 }
 
 /// All repeats of one number.
@@ -67,6 +73,20 @@ impl Measurements {
         let quartiles =
             self.numbers.get(name).and_then(|number| Quartiles::from_values(&number.values));
         quartiles.map_or(0.0, |quartiles| quartiles.median)
+    }
+
+    /// Replaces what two CPUs said of `keep` and `busy` by what fits the curves of more, where that fits.
+    fn take_fits(&mut self) {
+        for fit in mem::take(&mut self.fits) {
+            let costs =
+                if fit.misses() { &[][..] } else { &[("keep", fit.keep), ("busy", fit.busy)] };
+            for &(cost, [low, best, high]) in costs {
+                let name = format!("transfer.{}.{cost}", fit.distance);
+                // Of which these are the quartiles.
+                self.number(&name, "", &[low, low, best, high, high], fit.how());
+            }
+            self.fits.push(fit);
+        }
     }
 
     /// Adds the repeats of another pass.
@@ -223,25 +243,30 @@ fn held(keep: f64, atomic: f64) -> f64 {
 
 fn contention(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let atomic = measured.median("costs.atomic");
-    let (mut kept, mut busy) = (Vec::new(), Vec::new());
+    let how = "two CPUs change one word: changes by one CPU before the line moves";
+    let how_busy = format!("{how}, and the time of such a turn");
+    let (mut all_keep, mut all_busy) = (Vec::new(), Vec::new());
     for distance in layout.distances().into_iter().filter(|distance| *distance != DISTANCES[0]) {
         let Some(&[a, b]) = layout.pairs(distance).first() else { continue };
         let latency = measured.median(&format!("transfer.{distance}.atomic_modified"));
-        for storm in contended::storms(&[a, b])? {
-            let keep = storm.keep();
-            kept.push(keep);
-            busy.push(((storm.turn_ns - held(keep, atomic)) / latency).clamp(0.0, 1.0));
-        }
+        let storms = contended::storms(&[a, b])?;
+        let keep: Vec<f64> = storms.iter().map(Storm::keep).collect();
+        let in_flight = |storm: &Storm| (storm.turn_ns - held(storm.keep(), atomic)) / latency;
+        let busy: Vec<f64> = storms.iter().map(|storm| in_flight(storm).clamp(0.0, 1.0)).collect();
+        measured.number(&format!("transfer.{distance}.keep"), "", &keep, how);
+        measured.number(&format!("transfer.{distance}.busy"), "", &busy, &how_busy);
+        all_keep.extend(keep);
+        all_busy.extend(busy);
         let what =
             format!("half a round trip between CPUs {a} and {b}, by stores and spinning reads");
         measured.beside(what, "ns", &contended::hand_over([a, b])?);
     }
-    let how = "two CPUs change one word: changes by one CPU before the line moves";
-    if kept.is_empty() {
+    // Those of the threads of a core, whose transfers are short.
+    if all_keep.is_empty() {
         measured.is_missing(&["costs.keep", "costs.busy"], "needs two CPUs");
     } else {
-        measured.number("costs.keep", "", &kept, how);
-        measured.number("costs.busy", "", &busy, format!("{how}, and the time of such a turn"));
+        measured.number("costs.keep", "", &all_keep, format!("{how}, at all distances"));
+        measured.number("costs.busy", "", &all_busy, format!("{how_busy}, at all distances"));
     }
     let neighbours = layout.neighbours();
     let doubling = std::iter::successors(Some(2), |count| Some(count * 2));

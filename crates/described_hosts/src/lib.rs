@@ -14,7 +14,7 @@ use engines::simulated::{
 use host::Topology;
 use serde::Deserialize;
 
-pub use number::{Draw, Number, NumberEntry, Origin, Units};
+pub use number::{Draw, InRange, Number, NumberEntry, Origin, Units};
 
 use host::{Limit, given_file, unknown};
 
@@ -275,6 +275,11 @@ impl NumberReader {
         required: &[&str],
         optional: &[&str],
     ) -> Result<()> {
+        ensure!(
+            !table.contains_key("hold"),
+            "{name}.hold: knee has {name}.keep now, how often an owner's next atomic instruction still finds a line that \
+             another CPU waits to write: keep = {{ assumed = \"0.05..0.3\", why = \"…\" }}"
+        );
         let allowed = [required, optional].concat();
         if let Some(key) = table.keys().find(|key| !allowed.contains(&key.as_str())) {
             bail!("[{name}] cannot have {key:?}; it can have {}", allowed.join(", "));
@@ -343,6 +348,23 @@ impl DescribedHost {
     /// Its numbers by full name, such as `costs.load`.
     pub fn numbers(&self) -> &BTreeMap<String, Number> {
         &self.numbers
+    }
+
+    /// The names of the numbers that are ranges.
+    pub fn ranges(&self) -> impl Iterator<Item = &str> {
+        self.numbers.iter().filter(|(_, number)| number.is_range()).map(|(name, _)| name.as_str())
+    }
+
+    /// The host with numbers, by their full names, of which this value of their range is known. Draws of the others
+    /// stay as they are.
+    pub fn fixed(&self, names: &[&str], at: InRange) -> DescribedHost {
+        let mut host = self.clone();
+        for (_, number) in
+            host.numbers.iter_mut().filter(|(name, _)| names.contains(&name.as_str()))
+        {
+            *number = number.fixed(at);
+        }
+        host
     }
 
     /// The number of its CPUs.
@@ -515,6 +537,27 @@ mod tests {
     }
 
     #[test]
+    fn one_number_can_be_known_while_others_are_drawn_as_before() {
+        let host = find("westmere-ex-8s").unwrap();
+        assert!(host.ranges().any(|name| name == "costs.keep"));
+        assert!(host.ranges().all(|name| name != "transfer.node.load_modified"));
+        let fixed = host.fixed(&["costs.keep"], InRange::High);
+        let keep = |host: &DescribedHost, draw| host.host(draw).transfers[1].keep_per_mille;
+        assert_eq!([Draw::Middle, Draw::Any(1)].map(|draw| keep(&fixed, draw)), [300, 300]);
+        assert_eq!(fixed.host(Draw::Any(7)).costs, host.host(Draw::Any(7)).costs);
+    }
+
+    #[test]
+    fn a_distance_may_have_a_keep_of_its_own() {
+        let text = HOSTS.iter().find(|(name, _)| *name == "westmere-ex-8s").unwrap().1;
+        let own = "[transfer.hop1]\nkeep = { assumed = \"0.5\", why = \"a test\" }";
+        let host = parse("x", &text.replacen("[transfer.hop1]", own, 1)).unwrap();
+        let transfers = host.host(Draw::Middle).transfers;
+        let keep: Vec<u32> = transfers.iter().map(|transfer| transfer.keep_per_mille).collect();
+        assert_eq!(keep[1..], [150, 500, 150]);
+    }
+
+    #[test]
     fn distances_are_bounded() {
         let why = |hops| distances(2, &Some(hops)).unwrap_err().to_string();
         assert_eq!(why(Hops::Equal(255)), "255 hops are too many");
@@ -545,6 +588,11 @@ mod tests {
             "source \"rumour\" is not in [sources]",
         );
         check("found = \"109 cycles\"", "guessed = \"109 cycles\"", "unknown field `guessed`");
+        check(
+            "keep = {",
+            "hold = {",
+            "costs.hold: knee has costs.keep now, how often an owner's next",
+        );
         check("busy = {", "lazy = {", "[costs] cannot have \"lazy\"; it can have load, store,");
         check("[transfer.hop2]", "[transfer.hop4]", "[transfer.hop2] is missing");
         check(

@@ -71,6 +71,28 @@ pub enum Draw {
     Any(u64),
 }
 
+/// A value of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InRange {
+    /// The lowest.
+    Low,
+    /// The middle.
+    Middle,
+    /// The highest.
+    High,
+}
+
+impl Origin {
+    /// `found`, `measured` or `assumed`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Origin::Found(_) => "found",
+            Origin::Measured(..) => "measured",
+            Origin::Assumed(_) => "assumed",
+        }
+    }
+}
+
 impl NumberEntry {
     /// A plausible range, with its reason.
     pub fn assumed(range: &str, why: &str) -> NumberEntry {
@@ -150,6 +172,21 @@ impl Number {
     /// A range with its geometric mean as the middle.
     pub fn between(low: f64, high: f64, origin: Origin, text: String) -> Number {
         Number { low, middle: middle(low, high), high, origin, text }
+    }
+
+    /// Whether it is a range, not a value.
+    pub fn is_range(&self) -> bool {
+        self.low < self.high
+    }
+
+    /// The number as if this value of its range were known.
+    pub fn fixed(&self, at: InRange) -> Number {
+        let value = match at {
+            InRange::Low => self.low,
+            InRange::Middle => self.middle,
+            InRange::High => self.high,
+        };
+        Number { low: value, middle: value, high: value, ..self.clone() }
     }
 
     /// A value of the range: the middle, or one that depends on the seed and `name` only. Half of

@@ -9,6 +9,7 @@ use calibration;
 use calibration::{CpuLayout, Provenance};
 use host::terminal::{hint, print};
 use host::topology;
+use studies::simulations::keep::KeepFit;
 
 /// Measure this host and print it as a described host
 ///
@@ -20,10 +21,17 @@ use host::topology;
 /// `--host mine` reads hosts/mine.toml below the current directory; a path works from anywhere.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Also fit how often a CPU keeps a contended line (`keep`) to curves of additions and compare-and-exchanges
+    ///
+    /// By 2, 3, 4, 8 and more CPUs at each distance. Takes up to a minute more. The file then begins with what was
+    /// measured and fitted at each point. With 2 CPUs the fit has nothing to be checked by, and knee says so.
+    #[arg(long)]
+    keep: bool,
+}
 
 /// Measures this host and prints its file.
-pub fn run(_: &Arguments) -> Result<ExitCode> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
     let host = probes::host(Path::new("/"));
     let sys = Path::new("/sys");
@@ -31,8 +39,12 @@ pub fn run(_: &Arguments) -> Result<ExitCode> {
     let topology = topology::read(sys)?.restricted_to(&allowed);
     ensure!(!topology.cpus.is_empty(), "no online CPU is in the CPU affinity of knee");
     let layout = CpuLayout::from_topology(&topology, sys);
-    let measured =
-        calibration::measure(&layout, &|what| hint(format_args!("measuring: {what} …")))?;
+    ensure!(
+        !arguments.keep || layout.described() / layout.threads > 1,
+        "--keep: one core shares no cache line with another: leave it out, or allow more CPUs (taskset)"
+    );
+    let report = |what: &str| hint(format_args!("measuring: {what} …"));
+    let mut measured = calibration::measure(&layout, &report)?;
     let now = jiff::Zoned::now();
     let unknown = || "unknown".to_string();
     let provenance = Provenance {
@@ -42,8 +54,12 @@ pub fn run(_: &Arguments) -> Result<ExitCode> {
         time: now.strftime("%Y-%m-%d %H:%M UTC%:z").to_string(),
         seconds: start.elapsed().as_secs_f64(),
     };
-    let text =
-        calibration::file(&measured, &layout, &provenance, &described_hosts::find("generic-2s")?);
+    let other = described_hosts::find("generic-2s")?;
+    if arguments.keep {
+        calibration::measure_keep(&mut measured, &layout, &provenance, &other, &report)?;
+        measured.fits.iter().filter_map(KeepFit::why_weak).for_each(hint);
+    }
+    let text = calibration::file(&measured, &layout, &provenance, &other);
     print(text)?;
     Ok(ExitCode::SUCCESS)
 }

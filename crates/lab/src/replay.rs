@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use answers::{
-    DrawnInterval, Incidents, ListedIncident, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
-    ReplayTarget, ReplayedIncident, Replays,
+    DrawnInterval, Incidents, ListedIncident, ReplayAnchor, ReplayFigure, ReplayInput,
+    ReplayMovingInput, ReplaySide, ReplayTarget, ReplayedIncident, Replays,
 };
 use anyhow::{Context, Result, ensure};
 use described_hosts::Origin;
@@ -20,8 +20,9 @@ use pages::{View, ViewFlags};
 use setup::foreign::Foreign;
 use setup::own_file;
 use studies::replays::{
-    Figure, GradedTarget, Incident, Input, Interval, Replay, Reported, SimulatedSide, incidents,
-    locks_in_c, publications, read_publication, replay_all,
+    Dares, Figure, GradedTarget, Incident, Input, Interval, MovingInput, Replay, Reported,
+    SimulatedSide, add_moving_inputs, incidents, locks_in_c, publications, read_publication,
+    replay_all,
 };
 
 use crate::c_files::{self, LockInC};
@@ -44,6 +45,12 @@ pub struct ReplayArguments {
     /// Seed of all random choices: a seed gives the same tables on every computer
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Also say which input moves each prediction most
+    ///
+    /// Each input and number of the host that is a range, alone, from its lowest to its highest value. Takes several
+    /// times as long as the replay.
+    #[arg(long)]
+    decided: bool,
     #[command(flatten)]
     view: ViewFlags,
     /// Compile and run what files of others decide without asking (`knee help safety`)
@@ -62,7 +69,11 @@ pub fn run(arguments: &ReplayArguments) -> Result<ExitCode> {
     let names: Vec<&str> = incidents.iter().map(|incident| incident.name.as_str()).collect();
     hint(format_args!("replaying {} …", names.join(", ")));
     let ReplayArguments { draws, seed, .. } = *arguments;
-    let replays = replay_all(&incidents, draws, seed)?;
+    let mut replays = replay_all(&incidents, draws, seed)?;
+    if arguments.decided {
+        hint("one input after the other …");
+        add_moving_inputs(&mut replays, seed)?;
+    }
     let value = || Replays {
         obtained: "simulated",
         draws,
@@ -207,10 +218,19 @@ fn target(row: &GradedTarget) -> ReplayTarget {
         sides: row.sides.map(|sides| sides.map(side)),
         in_a_test: row.target.in_a_test,
         grade: row.grade.name().to_string(),
+        class: row.class.name(),
+        with_model_error: row.widened.as_ref().map(drawn),
+        direction: row.dares.map(Dares::name),
+        moved_by: row.moved_by.iter().map(moving_input).collect(),
         open: row.is_open(),
         usl: row.nulls.usl,
         queueing: row.nulls.queueing,
     }
+}
+
+fn moving_input(input: &MovingInput) -> ReplayMovingInput {
+    let MovingInput { name, at_low, at_high } = input;
+    ReplayMovingInput { name: name.clone(), at_lowest: *at_low, at_highest: *at_high }
 }
 
 fn side(side: SimulatedSide) -> ReplaySide {

@@ -1,5 +1,6 @@
 //! `knee simulate`: runs algorithms on a described host, in virtual time.
 
+mod compared;
 pub mod page;
 pub mod tables;
 
@@ -31,6 +32,7 @@ use text::prose::counted;
 use text::quantity::duration_ns as duration_text;
 
 use crate::c_files::{self, CompilerFlags};
+use compared::{Comparison, compare};
 
 /// What to simulate, and whether to ask first.
 #[derive(clap::Args)]
@@ -217,6 +219,10 @@ pub struct Simulation {
     /// Whether a lock is among them: mechanisms have only the work of the load.
     pub has_locks: bool,
     pub noise: Option<Noise>,
+    /// The other algorithms against the baseline, if there is one.
+    pub comparisons: Vec<Comparison>,
+    /// What was simulated, in the order of the curves.
+    pub subjects: Vec<Subject>,
 }
 
 /// Simulates what the arguments name. With `yes`, locks in C of others are compiled without asking.
@@ -238,15 +244,23 @@ fn simulated(arguments: &Arguments, prepared: Prepared) -> Result<Simulation> {
         let points = points.by_ref().take(counts.len()).collect::<Result<_>>()?;
         with_operations(name, points, &conditions)
     };
-    let curves = names.into_iter().map(curve).collect::<Result<_>>()?;
+    let curves = names.into_iter().map(curve).collect::<Result<Vec<_>>>()?;
+    let comparisons = match &arguments.baseline {
+        Some(baseline) => {
+            compare(&curves, &prepared.subjects, baseline, prepared.load, &conditions)?
+        }
+        None => Vec::new(),
+    };
     let Prepared { subjects, host, load, .. } = prepared;
     Ok(Simulation {
+        comparisons,
         curves,
         baseline: arguments.baseline.clone(),
         has_locks: subjects.iter().any(Subject::is_lock),
         host,
         load,
         noise: arguments.noise,
+        subjects,
     })
 }
 
@@ -565,13 +579,20 @@ fn work(text: &str) -> Result<Work> {
 }
 
 fn algorithm_curves(simulation: &Simulation, arguments: &Arguments) -> AlgorithmCurves {
-    let Simulation { curves: all, host, load, .. } = simulation;
+    let Simulation { curves: all, host, load, comparisons, .. } = simulation;
     let baseline = arguments.baseline.as_ref();
     let baseline = baseline.and_then(|name| all.iter().find(|one| one.name == *name));
     let one = |simulated: &SimulatedCurve| {
+        let comparison = comparisons.iter().find(|one| one.name == simulated.name);
+        let ratio = |at: usize| {
+            let comparison = comparison?;
+            let is_last = at + 1 == comparison.points.len();
+            Some(comparison.points[at].answer(comparison.decided.as_deref().filter(|_| is_last)))
+        };
         let points = simulated.points.iter().enumerate();
-        let points = points
-            .map(|(at, point)| algorithm_point(point, baseline.map(|other| &other.points[at])));
+        let points = points.map(|(at, point)| {
+            algorithm_point(point, baseline.map(|other| &other.points[at]), ratio(at))
+        });
         SimulatedAlgorithm { name: simulated.name.clone(), points: points.collect() }
     };
     AlgorithmCurves {
@@ -591,13 +612,12 @@ fn algorithm_curves(simulation: &Simulation, arguments: &Arguments) -> Algorithm
     }
 }
 
-fn algorithm_point(point: &SimulatedPoint, baseline: Option<&SimulatedPoint>) -> AlgorithmPoint {
+fn algorithm_point(
+    point: &SimulatedPoint,
+    baseline: Option<&SimulatedPoint>,
+    ratio: Option<SimulatedRatio>,
+) -> AlgorithmPoint {
     let (low, high) = point.range();
-    let ratio = |ratio: RateRatio| SimulatedRatio {
-        middle: ratio.middle,
-        lowest: ratio.low,
-        highest: ratio.high,
-    };
     let of_placement = |(placement, ratio): (Placement, RateRatio)| PlacementRatio {
         placement: placement.name().to_string(),
         lowest: ratio.low,
@@ -611,7 +631,7 @@ fn algorithm_point(point: &SimulatedPoint, baseline: Option<&SimulatedPoint>) ->
         operations_per_s: point.middle.rate(),
         operations_per_s_lowest: low,
         operations_per_s_highest: high,
-        ratio_to_baseline: baseline.map(|baseline| ratio(point.ratio_to(baseline))),
+        ratio_to_baseline: ratio,
         decided_by_placement: baseline.map(|baseline| decided(baseline).collect()),
         cpu_ns_per_operation: rows
             .map(|rows| rows.map(|(row, ns)| (row.to_string(), ns)).collect()),

@@ -105,13 +105,17 @@ pub const FLAME: &[&str] = &[
 pub const SIMULATED: &[&str] = &[
     "Nothing here was measured: the algorithm's own code ran in virtual time on a described host.",
     "In brackets stand the lowest and highest values of draws over all numbers that are known only as a \
-     range. Compare algorithms by ratios and shapes, not by operations/s.",
+     range. Absolute rates are not predicted: compare algorithms by ratios and shapes.",
+    "The model's error is the factor by which these intervals have to be widened to contain nine tenths of the ratios \
+     that publications report of such comparisons. A direction is named only where the widened interval excludes 1.",
 ];
 
 /// Targets of a replay.
 pub const REPLAY: &[&str] = &[
     "reported is what the publication says, predicted what the simulation gives; in brackets the lowest and \
      highest of all draws.",
+    "With the model's error, the interval is widened by what other publications say of such comparisons. The direction \
+     is right or wrong only where that excludes 1; else knee cannot tell.",
     "The grade says how close the prediction comes; “open” marks what the model does not explain. USL and \
      queueing are what simple laws say of the same numbers.",
 ];

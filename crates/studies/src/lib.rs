@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod checks;
+pub mod domain;
 pub mod litmus;
 pub mod operations;
 pub mod replays;

@@ -22,7 +22,7 @@
 
 use machine::{Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, image};
 
-use crate::{Equivalent, Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape, Waits};
 
 /// Turns of a spin loop that a task stays away from a ticket lock for each task before the next one: less than a
 /// short critical section takes.
@@ -112,6 +112,7 @@ impl Lock for Cohort {
     }];
     const FIFO: bool = false;
     const NUMA_AWARE: bool = true;
+    const WAITS: Waits = Waits::OneWord;
     type Mem = CohortMem;
 
     fn new(_: &Region, shape: Shape) -> Cohort {

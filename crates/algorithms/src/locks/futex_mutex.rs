@@ -16,7 +16,7 @@
 use machine::{Machine, Ordering, Region};
 
 use super::parking::{Parking, ParkingMem, lock_asleep, unlock};
-use crate::{Equivalent, Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape, Waits};
 
 /// Futex mutexes.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ impl Lock for FutexMutex {
         why: "2 instead of 1 only costs unlock a needless system call",
     }];
     const FIFO: bool = false;
+    const WAITS: Waits = Waits::Asleep;
     type Mem = ParkingMem;
 
     fn new(_: &Region, _: Shape) -> FutexMutex {

@@ -7,7 +7,7 @@ mod wait_list;
 pub const PARTS: &[(&str, &str)] =
     &[("nodes", include_str!("nodes.rs")), ("wait_list", include_str!("wait_list.rs"))];
 
-use crate::{Lock, SharedLock, manual};
+use crate::{Lock, SharedLock, Waits, manual};
 
 /// A lock of the list [`LOCKS`].
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct ListedLock {
     pub shared: bool,
     /// Whether it can stand inside a mechanism ([`visit_guard`]).
     pub guard: bool,
+    /// How its waiters wait.
+    pub waits: Waits,
 }
 
 impl ListedLock {
@@ -62,6 +64,7 @@ macro_rules! locks {
             source: include_str!(concat!(stringify!($module), ".rs")),
             shared: locks!(@is_shared $kind),
             guard: locks!(@is_guard $kind),
+            waits: locks!(@waits $kind $module $type),
         },)*];
 
         /// Visits the lock of this name; `None` if there is none.
@@ -80,6 +83,8 @@ macro_rules! locks {
             }
         }
     };
+    (@waits shared $module:ident $type:ident) => { <$module::$type as SharedLock>::WAITS };
+    (@waits $other:ident $module:ident $type:ident) => { <$module::$type as Lock>::WAITS };
     (@is_shared shared) => { true };
     (@is_shared $other:ident) => { false };
     (@is_guard guard) => { true };

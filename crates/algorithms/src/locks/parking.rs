@@ -21,7 +21,7 @@
 
 use machine::{Atom, Machine, Ordering, Region, Sleepers, image};
 
-use crate::{Equivalent, Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape, Waits};
 
 /// Turns of a spin loop before the last poll. Each earlier pause is half as long, down to one turn.
 /// Together they are as many turns as Rust's mutex polls.
@@ -58,6 +58,7 @@ impl Lock for Parking {
         },
     ];
     const FIFO: bool = false;
+    const WAITS: Waits = Waits::Asleep;
     type Mem = ParkingMem;
 
     fn new(_: &Region, _: Shape) -> Parking {

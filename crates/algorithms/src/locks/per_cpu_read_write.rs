@@ -13,7 +13,7 @@
 use machine::{Array, Line, Machine, Region};
 
 use super::ticket::{Ticket, TicketMem};
-use crate::{Hold, Lock, Shape, SharedLock};
+use crate::{Hold, Lock, Shape, SharedLock, Waits};
 
 /// The one lock. Its per-CPU parts cannot lie in the data that it guards.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub struct PerCpuReadWrite {
 impl SharedLock for PerCpuReadWrite {
     /// A writer takes the CPUs' locks in order.
     const SYMMETRIC: bool = false;
+    const WAITS: Waits = Waits::OneWord;
     type Mem = ();
 
     fn new(region: &Region, shape: Shape) -> PerCpuReadWrite {

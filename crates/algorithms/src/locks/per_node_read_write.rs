@@ -23,7 +23,7 @@
 use machine::{Atom, Line, Machine, Ordering, Region, Until, image};
 
 use super::cohort::{Cohort, CohortMem, NODES};
-use crate::{Equivalent, FULL_BARRIER, Hold, Lock, Shape, SharedLock};
+use crate::{Equivalent, FULL_BARRIER, Hold, Lock, Shape, SharedLock, Waits};
 
 image! {
     /// The lock.
@@ -64,6 +64,7 @@ impl SharedLock for PerNodeReadWrite {
         },
     ];
     const NUMA_AWARE: bool = true;
+    const WAITS: Waits = Waits::OneWord;
     type Mem = PerNodeReadWriteMem;
 
     fn new(region: &Region, shape: Shape) -> PerNodeReadWrite {

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicU32;
 use machine::{Array, Atom, Field, Line, Machine, Native, Ordering, Region, Sleepers, image};
 
 use super::wait_list::{WaitListMem, WaitLists};
-use crate::{Equivalent, FULL_BARRIER, Hold, Shape, SharedLock};
+use crate::{Equivalent, FULL_BARRIER, Hold, Shape, SharedLock, Waits};
 
 const ONE_AT_A_TIME: &str = "one task at a time changes a counter: that of its CPU, or one that hands it the lock; and \
                              a SeqCst store, too, is visible before the load after it";
@@ -77,6 +77,7 @@ impl SharedLock for PercpuReadWriteSemaphore {
     ];
     /// A writer looks at the CPUs' counters in order.
     const SYMMETRIC: bool = false;
+    const WAITS: Waits = Waits::Asleep;
     type Mem = PercpuReadWriteSemaphoreMem;
 
     fn new(region: &Region, shape: Shape) -> PercpuReadWriteSemaphore {

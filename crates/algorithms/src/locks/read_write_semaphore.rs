@@ -32,7 +32,7 @@
 use machine::{Atom, Machine, Ordering, Region, Until, image};
 
 use super::wait_list::{WaitListMem, WaitLists};
-use crate::{Equivalent, Hold, Shape, SharedLock};
+use crate::{Equivalent, Hold, Shape, SharedLock, Waits};
 
 /// Loads of the word before a writer sleeps: as long as several short critical sections.
 const LOADS: u32 = 128;
@@ -92,6 +92,7 @@ impl SharedLock for ReadWriteSemaphore {
         Equivalent { change: "skipped", line: ".woken.store(m, 0,", why: NO_SLEEP },
         Equivalent { change: "off by one", line: ".woken.store(m, 0,", why: NO_SLEEP },
     ];
+    const WAITS: Waits = Waits::Asleep;
     type Mem = ReadWriteSemaphoreMem;
 
     fn new(region: &Region, shape: Shape) -> ReadWriteSemaphore {

@@ -12,7 +12,7 @@
 
 use machine::{Atom, Machine, Ordering, Region, image};
 
-use crate::{Equivalent, Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape, Waits};
 
 image! {
     /// The lock.
@@ -32,6 +32,7 @@ impl Lock for TestAndSet {
         why: "every value but 0 means locked",
     }];
     const FIFO: bool = false;
+    const WAITS: Waits = Waits::OneWord;
     type Mem = TestAndSetMem;
 
     fn new(_: &Region, _: Shape) -> TestAndSet {

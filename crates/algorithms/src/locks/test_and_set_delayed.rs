@@ -13,7 +13,7 @@
 use machine::{Machine, Region};
 
 use super::test_and_set::{TestAndSet, TestAndSetMem, acquire, release};
-use crate::{Hold, Lock, Shape};
+use crate::{Hold, Lock, Shape, Waits};
 
 /// Turns of a spin loop between two attempts.
 const DELAY: u32 = 64;
@@ -24,6 +24,7 @@ pub struct TestAndSetDelayed;
 
 impl Lock for TestAndSetDelayed {
     const FIFO: bool = false;
+    const WAITS: Waits = Waits::OneWord;
     type Mem = TestAndSetMem;
 
     fn new(_: &Region, _: Shape) -> TestAndSetDelayed {

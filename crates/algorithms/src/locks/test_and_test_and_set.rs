@@ -13,7 +13,7 @@
 
 use machine::{Atom, Machine, Ordering, Region, Until, image};
 
-use crate::{Equivalent, Hold, Lock, Shape};
+use crate::{Equivalent, Hold, Lock, Shape, Waits};
 
 /// Turns of a spin loop: the first bound of a pause.
 const FIRST_BOUND: u32 = 8;
@@ -46,6 +46,7 @@ impl Lock for TestAndTestAndSet {
         },
     ];
     const FIFO: bool = false;
+    const WAITS: Waits = Waits::OneWord;
     type Mem = TestAndTestAndSetMem;
 
     fn new(_: &Region, _: Shape) -> TestAndTestAndSet {

@@ -14,7 +14,7 @@
 
 use machine::{Annotation, Atom, Machine, Ordering, Region, Until, image};
 
-use crate::{Hold, Lock, Shape};
+use crate::{Hold, Lock, Shape, Waits};
 
 image! {
     /// The lock.
@@ -30,6 +30,7 @@ pub struct Ticket;
 
 impl Lock for Ticket {
     const FIFO: bool = true;
+    const WAITS: Waits = Waits::OneWord;
     type Mem = TicketMem;
 
     fn new(_: &Region, _: Shape) -> Ticket {

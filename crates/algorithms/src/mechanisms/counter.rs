@@ -6,7 +6,8 @@
 //! Designs: `compare` loads the word and tries a compare-and-exchange until no other task came between, as
 //! `atomic_add_unless` and `cmpxchg` loops do. `add` is one instruction that adds, `atomic_inc`. `batched` adds to a word
 //! of the CPU's own, and moves that to the count under a lock when it has reached `batch`: `percpu_counter_add_batch`,
-//! whose sum is exact, and whose count alone is near.
+//! whose sum is exact, and whose count alone is near. `locked` takes the lock for each addition, as for a sum of 64 bits
+//! on a machine of 32.
 //!
 //! Invariants: count and words of CPUs add up to the operations; at the end the lock is free.
 //!
@@ -29,6 +30,8 @@ pub enum Design {
     Add,
     /// To a word of the CPU's own, and seldom to the count.
     Batched,
+    /// Under the lock.
+    Locked,
 }
 
 /// A number that all tasks add to.
@@ -56,8 +59,9 @@ impl<L: Lock> Mechanism for Counter<L> {
     type Design = Design;
     type Task = Adder;
     const OPERATION: &'static str = "an addition of 1";
+    const TASKS_SHARE_CPUS: bool = true;
     const DESIGNS: &'static [(&'static str, Design)] =
-        &[("compare", Design::Compare), ("add", Design::Add), ("batched", Design::Batched)];
+        &[("compare", Design::Compare), ("add", Design::Add), ("batched", Design::Batched), ("locked", Design::Locked)];
     const SETTINGS: &'static [Setting] = &[
         Setting {
             name: "batch",
@@ -100,6 +104,7 @@ impl<L: Lock> Mechanism for Counter<L> {
                 self.count[0].fetch_add(m, 1, Ordering::Relaxed);
             }
             Design::Batched => self.add_to_own(m, task.task),
+            Design::Locked => self.add_under_lock(m, 1),
         }
         m.forget_history(begin, 0);
         m.work(self.work_ns);
@@ -150,10 +155,15 @@ impl<L: Lock> Counter<L> {
             return;
         }
         m.forget_history(begin, own);
+        self.add_under_lock(m, own);
+        self.own[task].store(m, 0, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn add_under_lock<M: Machine>(&self, m: &M, added: u64) {
         let hold = self.lock.lock(m, &self.locks[0].0);
         let count = self.count[0].load(m, Ordering::Relaxed);
-        self.count[0].store(m, count.wrapping_add(own), Ordering::Relaxed);
+        self.count[0].store(m, count.wrapping_add(added), Ordering::Relaxed);
         self.lock.unlock(m, &self.locks[0].0, hold);
-        self.own[task].store(m, 0, Ordering::Relaxed);
     }
 }

@@ -13,9 +13,10 @@ use super::Time;
 use super::coherence::{LineUse, WordAddress};
 use super::host::Costs;
 use super::ledger::TimeRow;
+use super::random::below;
 use super::tasks::{LineGrant, LineRequest, WordWait};
 use super::threads::Threads;
-use super::world::{World, below};
+use super::world::World;
 use crate::Unsupported;
 
 /// The machine of one simulated task.
@@ -319,10 +320,14 @@ impl Machine for Simulated<'_> {
     type HistoryMark = ();
 
     #[inline(always)]
-    fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, _: Ordering) -> T {
+    fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
         let word = self.word(atom);
         T::from_bits(match op {
             Op::Load => self.load(word),
+            // As compilers for x86 have it: an exchange, which no later load passes.
+            Op::Store(new) if ordering == Ordering::SeqCst => {
+                self.modify(word, Op::Swap(new).widened())
+            }
             Op::Store(new) => {
                 self.store(word, new.bits());
                 0

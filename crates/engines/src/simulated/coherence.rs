@@ -22,7 +22,7 @@ use machine::{Region, exponential};
 use super::Time;
 use super::bandwidth::{Bandwidth, Route};
 use super::host::{CPUS_MAX, Costs, CpuLocation, DISTANCES_MAX, Host, TransferCosts};
-use super::world::below;
+use super::random::below;
 
 /// The binary logarithm of the bytes of a line.
 const LINE_SHIFT: u32 = 6;

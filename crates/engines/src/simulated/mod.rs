@@ -21,6 +21,7 @@ mod idle;
 mod invariants;
 mod ledger;
 mod queue;
+mod random;
 mod store_buffer;
 mod tasks;
 mod threads;

@@ -1,9 +1,11 @@
 //! The laws of the simulated machine, on algorithms of a few lines.
 
 mod bandwidth;
+mod keep;
 mod noise;
 mod placement;
 mod sleeping;
+mod stores;
 mod threads_of_a_core;
 mod virtual_cpus;
 
@@ -566,6 +568,7 @@ fn a_ticket_lock_collapses_as_the_markov_chain_says() {
         atomic_modified: half,
         atomic_shared: half,
         busy_per_mille: 1000,
+        keep_per_mille: 0,
     };
     host.costs = Costs { load: 0, store: 0, atomic: 0, busy_shared: half, ..host.costs };
     let options = Options { length: 5_000_000 * NS, ..OPTIONS };

@@ -2,7 +2,8 @@
 
 use described_hosts::Origin;
 use studies::replays::{
-    Figure, Grade, GradedTarget, Input, Interval, Provenance, Replay, Reported, SimulatedSide,
+    Dares, Figure, Grade, GradedTarget, Input, Interval, MovingInput, Provenance, Replay, Reported,
+    SimulatedSide,
 };
 use text::quantity::short;
 use text::table::{Align, Table};
@@ -18,9 +19,11 @@ pub fn summary(replays: &[Replay]) -> String {
     let strict = count(&[Grade::Quantitative, Grade::NoChange]);
     let in_direction = grades.len() - count(&[Grade::NotPredicted]);
     let percent = |part: usize| 100.0 * part as f64 / grades.len().max(1) as f64;
+    let dared = dared(replays.iter().flat_map(|replay| &replay.rows));
+    let dared = dared.map(|dared| format!("; {dared}")).unwrap_or_default();
     format!(
         "{} predictions: {}; the direction is right in {in_direction} ({:.0} %), the size by the strict rule \
-         (quantitative or no change) in {strict} ({:.0} %)",
+         (quantitative or no change) in {strict} ({:.0} %){dared}",
         grades.len(),
         each.join(", "),
         percent(in_direction),
@@ -74,24 +77,28 @@ pub fn input_lines(replay: &Replay) -> Vec<InputLine> {
 
 /// What was reported and predicted.
 pub fn table(rows: &[GradedTarget]) -> Table {
-    let columns = [
-        ("target", Align::Left),
-        ("reported", Align::Right),
-        ("predicted", Align::Right),
-        ("grade", Align::Left),
-        ("USL", Align::Right),
-        ("queueing", Align::Right),
-    ];
-    // Null models can say something of few.
+    // Null models can say something of few, and not each class has other tables.
     let has_null_models =
         rows.iter().any(|row| row.nulls.usl.is_some() || row.nulls.queueing.is_some());
-    let shown = if has_null_models { 6 } else { 4 };
-    let mut table = Table::new(columns[..shown].iter().copied());
+    let has_widened = rows.iter().any(|row| row.widened.is_some());
+    let columns = [
+        ("target", Align::Left, true),
+        ("reported", Align::Right, true),
+        ("predicted", Align::Right, true),
+        ("with the\nmodel's error", Align::Right, has_widened),
+        ("direction", Align::Left, has_widened),
+        ("grade", Align::Left, true),
+        ("USL", Align::Right, has_null_models),
+        ("queueing", Align::Right, has_null_models),
+    ];
+    let mut table = Table::new(
+        columns.iter().filter(|(.., shown)| *shown).map(|(name, align, _)| (*name, *align)),
+    );
     for row in rows {
         let null = |null: Option<f64>| null.map_or("-".to_string(), digits);
         let marks = [(row.is_open(), ", open"), (row.target.in_a_test, ", in a test")];
         let marks = marks.into_iter().filter(|(applies, _)| *applies).map(|(_, mark)| mark);
-        let cells = vec![
+        let cells = [
             row.target.what.to_string(),
             match row.target.reported {
                 Reported::Ratio(value) | Reported::Share(value) => digits(value),
@@ -99,13 +106,51 @@ pub fn table(rows: &[GradedTarget]) -> Table {
                 Reported::More => "more".to_string(),
             },
             interval(row.predicted),
+            row.widened.map_or("-".to_string(), |widened| {
+                format!("{}..{}", digits(widened.low), digits(widened.high))
+            }),
+            row.dares.map_or("-", Dares::name).to_string(),
             row.grade.name().to_string() + &marks.collect::<String>(),
             null(row.nulls.usl),
             null(row.nulls.queueing),
         ];
-        table.row(cells.into_iter().take(shown).collect());
+        let shown = cells.into_iter().zip(&columns).filter(|(_, (.., shown))| *shown);
+        table.row(shown.map(|(cell, _)| cell).collect());
     }
     table
+}
+
+/// The inputs that move each prediction most; `None` if that was not asked for.
+pub fn moved_by(rows: &[GradedTarget]) -> Option<Table> {
+    let columns = [
+        ("target", Align::Left),
+        ("input", Align::Left),
+        ("lowest", Align::Right),
+        ("highest", Align::Right),
+    ];
+    let mut table = Table::new(columns);
+    for row in rows {
+        for MovingInput { name, at_low, at_high } in &row.moved_by {
+            let what = row.target.what.to_string();
+            table.row(vec![what, name.clone(), digits(*at_low), digits(*at_high)]);
+        }
+    }
+    rows.iter().any(|row| !row.moved_by.is_empty()).then_some(table)
+}
+
+/// "8 of 10 directions dared, 8 of them right"; `None` if no target has a direction.
+pub fn dared<'a>(rows: impl Iterator<Item = &'a GradedTarget>) -> Option<String> {
+    let predicted = rows.filter(|row| row.grade != Grade::Fitted);
+    let all: Vec<Dares> = predicted.filter_map(|row| row.dares).collect();
+    let dared = all.iter().filter(|dares| **dares != Dares::CannotTell).count();
+    let right = all.iter().filter(|dares| **dares == Dares::Right).count();
+    let text = || {
+        format!(
+            "with the model's error {dared} of {} directions dared, {right} of these right",
+            all.len()
+        )
+    };
+    (!all.is_empty()).then(text)
 }
 
 /// Both sides of each ratio: the time and the sleeps of an operation. `None` if no target is a ratio of rates.

@@ -8,6 +8,7 @@ use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint};
 use text::prose::counted;
 use text::quantity::short;
 
+use super::compared::fastest;
 use super::{Simulation, tables};
 
 /// The command with these arguments.
@@ -48,23 +49,33 @@ pub fn agreements(found: &Agreements, host: &DescribedHost, load: LockLoad, agai
     }
 }
 
-/// Which is fastest with most CPUs; against a baseline, where each is faster or slower.
+/// Which is fastest with most CPUs, if that can be told; against a baseline, where each is faster or slower.
 fn answers(simulation: &Simulation) -> Vec<String> {
     let compared = tables::compared(simulation);
     if !compared.is_empty() {
         return compared;
     }
-    let last = simulation.curves.iter().filter_map(|one| Some((one, one.points.last()?)));
-    let best = last.max_by(|a, b| a.1.middle.rate().total_cmp(&b.1.middle.rate()));
-    let sentence = |(one, point): (&SimulatedCurve, &SimulatedPoint)| {
-        format!(
-            "`{}` has the highest simulated rate at {}: {} operations/s",
+    let fastest = fastest(&simulation.curves, &simulation.subjects, &simulation.load);
+    let Some((one, point)) = fastest.first() else { return Vec::new() };
+    let (cpus, rate) = (counted(point.cpus, "CPU"), short(point.middle.rate()));
+    let others: Vec<String> =
+        fastest[1..].iter().map(|(other, _)| format!("`{}`", other.name)).collect();
+    let sentence = match (&others[..], simulation.curves.len()) {
+        (_, 1) => format!(
+            "`{}` at {cpus}: {rate} operations/s simulated; absolute rates are not predicted",
+            one.name
+        ),
+        ([], _) => {
+            format!("`{}` has the highest simulated rate at {cpus}: {rate} operations/s", one.name)
+        }
+        (others, _) => format!(
+            "cannot tell which is fastest at {cpus}: `{}` has the highest simulated rate, {rate} operations/s, but with the \
+             host's ranges and the model's error it may be {}",
             one.name,
-            counted(point.cpus, "CPU"),
-            short(point.middle.rate())
-        )
+            others.join(", ")
+        ),
     };
-    best.map(sentence).into_iter().collect()
+    vec![sentence]
 }
 
 fn sections(simulation: &Simulation) -> Vec<Section> {

@@ -12,6 +12,7 @@ use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
 
 use super::Simulation;
+use super::compared::Comparison;
 
 /// What was simulated, and on which host.
 pub fn title(simulation: &Simulation) -> String {
@@ -36,14 +37,15 @@ pub fn baseline(simulation: &Simulation) -> Option<&SimulatedCurve> {
     simulation.curves.iter().find(|one| one.name == *name)
 }
 
-/// Where each curve is faster or slower than the baseline, a sentence each; empty without a baseline.
+/// What there is to say of each curve against the baseline, a sentence each; empty without a baseline.
 pub fn compared(simulation: &Simulation) -> Vec<String> {
     let Some(baseline) = baseline(simulation) else { return Vec::new() };
-    let others = simulation.curves.iter().filter(|one| one.name != baseline.name);
-    others
-        .flat_map(|one| [Some(parting(one, baseline)), by_placement(one, baseline)])
-        .flatten()
-        .collect()
+    let curve = |name: &str| simulation.curves.iter().find(|curve| curve.name == name);
+    let sentences = |one: &Comparison| {
+        let by_placement = curve(&one.name).and_then(|curve| by_placement(curve, baseline));
+        one.sentences(&baseline.name).into_iter().chain(by_placement)
+    };
+    simulation.comparisons.iter().flat_map(sentences).collect()
 }
 
 /// The load in words, of locks if there is one.
@@ -152,28 +154,6 @@ fn by_placement(one: &SimulatedCurve, baseline: &SimulatedCurve) -> Option<Strin
     (!told.is_empty()).then(|| decides + &told.join("; "))
 }
 
-/// "ticket is slower than mcs in every draw at 8, 16 and more CPUs"; or that it never is.
-fn parting(one: &SimulatedCurve, baseline: &SimulatedCurve) -> String {
-    let at = |is_faster: bool| {
-        let points = one.points.iter().zip(&baseline.points);
-        let clear = points.filter(|(point, base)| {
-            let ratio = point.ratio_to(base);
-            ratio.is_clear() && (ratio.middle > 1.0) == is_faster
-        });
-        clear.map(|(point, _)| point.cpus.to_string()).collect::<Vec<_>>().join(", ")
-    };
-    let told = [(at(true), "faster"), (at(false), "slower")];
-    let told = told.iter().filter(|(cpus, _)| !cpus.is_empty());
-    let plural = |cpus: &str| if cpus == "1" { "CPU" } else { "CPUs" };
-    let told: Vec<String> = told
-        .map(|(cpus, how)| format!("{how} than {} at {cpus} {}", baseline.name, plural(cpus)))
-        .collect();
-    match &told[..] {
-        [] => format!("{}: as fast as {}, within the draws", one.name, baseline.name),
-        told => format!("{}: in every draw {}", one.name, told.join(", and ")),
-    }
-}
-
 /// A row for each number of CPUs, and a column for each curve.
 fn by_cpus(
     all: &[&SimulatedCurve],
@@ -271,7 +251,7 @@ pub fn basis(simulation: &Simulation) -> String {
     };
     format!(
         "simulated, not measured: {found} of the host's numbers were found in publications, {measured} measured, {assumed} \
-         assumed as ranges. Rates use the middle of every range{draws}. Compare algorithms by \
-         ratios and shapes, not by operations/s"
+         assumed as ranges. Rates use the middle of every range{draws}. Absolute rates are not predicted: \
+         compare algorithms by ratios and shapes"
     )
 }

@@ -10,7 +10,10 @@
 
 mod create_files;
 mod file_locks;
+mod fitting;
+mod grading;
 mod log_commit;
+mod moving;
 pub mod null_models;
 mod page_faults;
 mod publications;
@@ -24,9 +27,14 @@ use anyhow::{Context, Result, ensure};
 use engines::simulated::{Host, NS, Options, Preemption, ROWS, SimulatedRun, TimeRow};
 use host::{Placement, in_parallel};
 
+use crate::domain::{Class, grades};
 use crate::simulations::mechanisms::{MechanismRun, part_of, run_mechanism};
 use crate::subject::{MechanismDesign, Subject};
-use described_hosts::{DescribedHost, Draw, Number, Origin};
+use described_hosts::{DescribedHost, Draw, InRange, Number, Origin};
+pub use fitting::fit;
+pub use grading::{Dares, Grade, grade};
+use moving::FixedInput;
+pub use moving::{MovingInput, add_moving_inputs};
 pub use publications::{
     CompileLock, NamedLocks, PublishedPoints, locks_in_c, publications, read_publication,
 };
@@ -105,6 +113,14 @@ impl Model {
         match self {
             Model::Mechanism(model) => (model.inputs)(),
             Model::Publication(points) => points.inputs(),
+        }
+    }
+
+    /// The class of the comparison of each of so many targets.
+    fn classes(&self, drawn: &DrawnInputs, targets: usize) -> Vec<Class> {
+        match self {
+            Model::Mechanism(_) => vec![Class::Own; targets],
+            Model::Publication(points) => points.classes(drawn),
         }
     }
 
@@ -313,45 +329,21 @@ pub struct GradedTarget {
     pub nulls: NullPredictions,
     /// How well both agree.
     pub grade: Grade,
-}
-
-/// How well a target is predicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grade {
-    /// The logarithm of the ratio is within a third of the reported one's, all draws are on its side of 1, and no
-    /// input was chosen after results had been seen. A share: within a factor of 1.5, and in the interval.
-    Quantitative,
-    /// Nothing changes, as reported: both within 5 % of 1.
-    NoChange,
-    /// Within a factor of 3, and the direction is right.
-    Order,
-    /// Only the direction is right.
-    Direction,
-    /// The direction is wrong, a change is predicted where none is reported, or a share is off by more than a factor
-    /// of 3.
-    NotPredicted,
-    /// Not a prediction: the one number was fitted to it.
-    Fitted,
+    /// The class of the comparison.
+    pub class: Class,
+    /// The prediction, with the model's error on other tables of that class; `None` of a share, and where no other table
+    /// is of that class.
+    pub widened: Option<Interval>,
+    /// What the prediction says of the direction, if the target is a ratio or says whether there is more or less.
+    pub dares: Option<Dares>,
+    /// The inputs that move the prediction most, the first one most; empty unless asked for.
+    pub moved_by: Vec<MovingInput>,
 }
 
 impl GradedTarget {
     /// Whether the model is known not to predict the target.
     pub fn is_open(&self) -> bool {
         self.target.standing == Standing::Open
-    }
-}
-
-impl Grade {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Grade::Quantitative => "quantitative",
-            Grade::NoChange => "no change",
-            Grade::Order => "ratio order",
-            Grade::Direction => "direction",
-            Grade::NotPredicted => "not predicted",
-            Grade::Fitted => "(fitted)",
-        }
     }
 }
 
@@ -407,13 +399,42 @@ impl Plan {
         Ok(Plan { incident: incident.clone(), hosts, seed })
     }
 
-    /// Predicts with the draw of this number; 0 is the middle.
-    fn simulate(&self, index: usize) -> Result<SimulatedDraw> {
+    /// The draw of this number, of which 0 is the middle, but for one input.
+    fn drawn(&self, index: usize, fixed: Option<(&FixedInput, InRange)>) -> DrawnInputs {
         let seed = self.seed ^ index as u64;
         let draw = if index == 0 { Draw::Middle } else { Draw::Any(seed) };
+        let (mut inputs, mut hosts) = (self.incident.model.inputs(), self.hosts.clone());
+        match fixed {
+            None => (),
+            Some((FixedInput::Input(name), at)) => {
+                let named = inputs.iter_mut().filter(|input| input.name == *name);
+                named.for_each(|input| input.number = input.number.fixed(at));
+            }
+            Some((FixedInput::HostNumber(name, number), at)) => {
+                let named = hosts.iter_mut().filter(|host| host.name == *name);
+                named.for_each(|host| *host = host.fixed(&[number], at));
+            }
+        }
         let value = |input: &Input| (input.name.clone(), input.number.draw(draw, &input.name));
-        let inputs = self.incident.model.inputs().iter().map(value).collect();
-        let drawn = DrawnInputs { draw, seed, hosts: self.hosts.clone(), inputs };
+        let inputs = inputs.iter().map(value).collect();
+        DrawnInputs { draw, seed, hosts, inputs }
+    }
+
+    /// All inputs and numbers of hosts that are ranges.
+    fn ranges(&self) -> Vec<FixedInput> {
+        let inputs = self.incident.model.inputs().into_iter();
+        let inputs = inputs.filter(|input| input.number.is_range());
+        let inputs = inputs.map(|input| FixedInput::Input(input.name));
+        let of_host = |host: &DescribedHost| -> Vec<FixedInput> {
+            let number = |name: &str| FixedInput::HostNumber(host.name.clone(), name.to_string());
+            host.ranges().map(number).collect()
+        };
+        inputs.chain(self.hosts.iter().flat_map(of_host)).collect()
+    }
+
+    /// Predicts with the draw of this number; 0 is the middle.
+    fn simulate(&self, index: usize) -> Result<SimulatedDraw> {
+        let drawn = self.drawn(index, None);
         let prediction = self.incident.model.predict(&drawn)?;
         let figure = self.incident.figure().filter(|_| index == 0);
         let figure = figure.map(|figure| figure(&drawn, prediction.fitted)).transpose()?;
@@ -434,11 +455,27 @@ impl Plan {
             nulls.len() == incident.targets.len(),
             "each target needs predictions of null models"
         );
+        let classes = incident.model.classes(&self.drawn(0, None), incident.targets.len());
         let row = |(index, (target, nulls)): (usize, (&Target, NullPredictions))| {
+            let class = classes[index];
             let predicted = interval(&|prediction| prediction.values[index].value);
             let sides = predictions[0].values[index].sides;
             let grade = grade(target, predicted, is_blind);
-            GradedTarget { target: target.clone(), predicted, sides, nulls, grade }
+            // What the incident's own table says of the model is no prediction.
+            let (factor, is_pooled) = grades().factor(class, Some(&incident.name));
+            let widened = predicted.widened(factor);
+            let is_share = matches!(target.reported, Reported::Share(_));
+            GradedTarget {
+                target: target.clone(),
+                predicted,
+                sides,
+                nulls,
+                grade,
+                class,
+                widened: (!is_pooled && !is_share).then_some(widened),
+                dares: Dares::new(target.reported, widened),
+                moved_by: Vec::new(),
+            }
         };
         let rows = incident.targets.iter().zip(nulls).enumerate().map(row).collect();
         let middle = predictions[0].fitted;
@@ -487,6 +524,11 @@ impl Provenance {
 }
 
 impl Interval {
+    /// The interval, widened by a factor on both sides.
+    fn widened(self, factor: f64) -> Interval {
+        Interval { low: self.low / factor, high: self.high * factor, ..self }
+    }
+
     /// The interval of these values, of which the first is for the middle of all inputs.
     fn from_draws(values: impl Iterator<Item = f64> + Clone) -> Interval {
         Interval {
@@ -556,98 +598,4 @@ fn share(run: &SimulatedRun, shared_rows: &[TimeRow]) -> f64 {
         rows.map(|(_, time)| time as f64).sum::<f64>()
     };
     time(&|row| shared_rows.contains(&row)) / time(&TimeRow::runs)
-}
-
-/// How often a number is tried at most to fit it.
-const TRIES_MAX: u32 = 12;
-/// A fitted value may be off by this share, which is less than what a seed does to it.
-const FITTED_WITHIN: f64 = 1e-3;
-
-/// Finds the number in a range at which a monotonic `value` reaches a goal; if it reaches none, the end of the range
-/// that comes nearer. By false position, on logarithmic scales because all that is known of the number is that it is
-/// positive. An end that is kept twice counts half, so that both ends move.
-///
-/// Source: M. Dowell and P. Jarratt, "A modified regula falsi method for computing the root of an equation", 1971.
-pub fn fit(range: [f64; 2], goal: f64, mut value: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
-    // How far an end is from the goal says little if it is far: a share may even be 0 there.
-    let error = |value: f64| (value / goal).ln().clamp(-3.0, 3.0);
-    let [mut low, mut high] = range.map(f64::ln);
-    let ends = [value(range[0])?, value(range[1])?];
-    let [mut at_low, mut at_high] = ends.map(error);
-    if at_low * at_high >= 0.0 {
-        let [low_misses, high_misses] = ends.map(|end| (end - goal).abs());
-        return Ok(range[usize::from(high_misses < low_misses)]);
-    }
-    let (mut best, mut previous) = ((f64::INFINITY, low), 0.0);
-    for _ in 0..TRIES_MAX {
-        let between = (low * at_high - high * at_low) / (at_high - at_low);
-        let at = error(value(between.exp())?);
-        if at.abs() < best.0 {
-            best = (at.abs(), between);
-        }
-        if at.abs() < FITTED_WITHIN {
-            break;
-        }
-        let kept = if at * previous > 0.0 { 0.5 } else { 1.0 };
-        if at * at_low > 0.0 {
-            (low, at_low, at_high) = (between, at, at_high * kept);
-        } else {
-            (high, at_high, at_low) = (between, at, at_low * kept);
-        }
-        previous = at;
-    }
-    Ok(best.1.exp())
-}
-
-/// A ratio within this factor of 1 counts as no change: repeated runs in the reports differ by as
-/// much.
-const NO_CHANGE: f64 = 1.05;
-
-/// Grades a prediction. `is_blind` says that no input was chosen after results had been seen.
-pub fn grade(target: &Target, predicted: Interval, is_blind: bool) -> Grade {
-    let middle = predicted.middle;
-    let within = |reported: f64, factor: f64| {
-        middle > 0.0 && (middle / reported).max(reported / middle) <= factor
-    };
-    let by_direction = |expected: i32| {
-        if direction(middle) == expected { Grade::Direction } else { Grade::NotPredicted }
-    };
-    match (target.standing, target.reported) {
-        (Standing::Anchor, _) => Grade::Fitted,
-        (_, Reported::Ratio(reported)) => match (direction(middle), direction(reported)) {
-            (0, 0) => Grade::NoChange,
-            (predicted, reported) if predicted != reported => Grade::NotPredicted,
-            _ if is_blind && is_quantitative(predicted, reported) => Grade::Quantitative,
-            _ if within(reported, 3.0) => Grade::Order,
-            _ => Grade::Direction,
-        },
-        // A share has no direction; it can only be far too small or too large.
-        (_, Reported::Share(reported)) => match predicted {
-            Interval { low, high, .. }
-                if is_blind && within(reported, 1.5) && (low..=high).contains(&reported) =>
-            {
-                Grade::Quantitative
-            }
-            _ if within(reported, 3.0) => Grade::Order,
-            _ => Grade::NotPredicted,
-        },
-        (_, Reported::Less) => by_direction(-1),
-        (_, Reported::More) => by_direction(1),
-    }
-}
-
-/// 1 for more, -1 for less, 0 for no change.
-fn direction(ratio: f64) -> i32 {
-    match ratio {
-        ratio if ratio > NO_CHANGE => 1,
-        ratio if ratio < 1.0 / NO_CHANGE => -1,
-        _ => 0,
-    }
-}
-
-/// Whether the effect, as a logarithm, is within a third of the reported one, and no draw contradicts its direction.
-fn is_quantitative(predicted: Interval, reported: f64) -> bool {
-    let effect = predicted.middle.ln() / reported.ln();
-    let excludes_one = predicted.low > 1.0 || predicted.high < 1.0;
-    (effect - 1.0).abs() <= 1.0 / 3.0 && excludes_one
 }

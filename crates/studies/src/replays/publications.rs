@@ -21,6 +21,7 @@ use super::{
     DrawnInputs, FittedInput, Incident, Input, Model, PredictedValue, Prediction, Reported,
     Standing, Target, fit,
 };
+use crate::domain::{Class, ComparedSide};
 use crate::simulations::{Conditions, LINES_MAX, LOCKS_MAX, LockLoad, OneDraw, Variation, draw};
 use crate::subject::Subject;
 use described_hosts::{Number, NumberEntry, Units};
@@ -374,6 +375,16 @@ impl PublishedPoints {
         self.inputs.iter().map(input).collect()
     }
 
+    /// The class of the comparison of each target.
+    pub fn classes(&self, drawn: &DrawnInputs) -> Vec<Class> {
+        // Any value of it will do.
+        let fitted = self.fitted.as_ref().map(|fitted| (fitted.input.as_str(), fitted.range[1]));
+        let class = |[of, over]: &[Point; 2]| {
+            Class::of([&of.side(drawn, fitted), &over.side(drawn, fitted)])
+        };
+        self.targets.iter().map(class).collect()
+    }
+
     /// The ratio of each target for one draw of all inputs.
     pub fn predict(&self, drawn: &DrawnInputs) -> Result<Prediction> {
         let fitted = self.fitted.as_ref().map(|fitted| {
@@ -421,7 +432,8 @@ impl<'a> PointRuns<'a> {
 }
 
 impl Point {
-    fn run(&self, drawn: &DrawnInputs, fitted: Option<(&str, f64)>) -> Result<SimulatedRun> {
+    /// What each task does, and the CPUs and tasks.
+    fn load(&self, drawn: &DrawnInputs, fitted: Option<(&str, f64)>) -> (LockLoad, usize, usize) {
         // Inputs that are times are in ps.
         let time = |name: &Option<String>| match (name, fitted) {
             (None, _) => 0,
@@ -443,6 +455,18 @@ impl Point {
             lines_read: amount(&self.read),
             start_within_ns: (hold_ns + work_ns).max(1000),
         };
+        let cpus = amount(&self.cpus);
+        (load, cpus, self.tasks.as_ref().map_or(cpus, amount))
+    }
+
+    /// What decides about the class of a comparison with it.
+    fn side(&self, drawn: &DrawnInputs, fitted: Option<(&str, f64)>) -> ComparedSide {
+        let (load, _, tasks) = self.load(drawn, fitted);
+        ComparedSide::new(&self.lock, &load, tasks)
+    }
+
+    fn run(&self, drawn: &DrawnInputs, fitted: Option<(&str, f64)>) -> Result<SimulatedRun> {
+        let (load, cpus, tasks) = self.load(drawn, fitted);
         let lines = (load.lines_written + load.lines_read) * load.locks;
         if load.locks == 0 || load.locks > LOCKS_MAX || lines > LINES_MAX {
             bail!(
@@ -455,8 +479,6 @@ impl Point {
             placement: self.placement,
             ..Conditions::new(host, drawn.seed, self.length)
         };
-        let cpus = amount(&self.cpus);
-        let tasks = self.tasks.as_ref().map_or(cpus, amount);
         let available = conditions.host.cpus();
         ensure!((1..=available).contains(&cpus), "{cpus} CPUs: {} has {available}", self.host);
         let simulated = OneDraw { load, conditions: &conditions, draw: drawn.draw, cpus, tasks };

@@ -1,6 +1,8 @@
 //! Algorithms on described hosts: the tasks that a lock is simulated with, and the results.
 //! Neither the algorithms nor the simulator know of each other; here they meet.
 
+pub mod decided;
+pub mod keep;
 mod lock_load;
 pub mod mechanisms;
 
@@ -103,6 +105,16 @@ pub struct RateRatio {
 }
 
 impl RateRatio {
+    /// The interval, widened by a factor on both sides.
+    pub fn widened(&self, factor: f64) -> RateRatio {
+        RateRatio { low: self.low / factor, high: self.high * factor, ..*self }
+    }
+
+    /// Whether the interval contains this ratio.
+    pub fn contains(&self, ratio: f64) -> bool {
+        (self.low..=self.high).contains(&ratio)
+    }
+
     /// Whether one of both is faster in every draw.
     pub fn is_clear(&self) -> bool {
         self.low > 1.0 || self.high < 1.0

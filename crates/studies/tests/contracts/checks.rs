@@ -241,16 +241,16 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
     let mutation = Mutation::Apply(waitless);
     let failure = searched("ticket", size, mutation, &options).failure.unwrap();
     expect![[r#"
-        t0 lock.next add 1 -> 0                                      ticket.rs:42
+        t0 lock.next add 1 -> 0                                      ticket.rs:43
         t0   arrives
-        t0 lock.serving load -> 0                                    ticket.rs:45
+        t0 lock.serving load -> 0                                    ticket.rs:46
         t0   enters
         t0 guarded.writes = 1                                        contract.rs:49
         t0   leaves
-        t0 lock.serving load -> 0                                    ticket.rs:53
-        t1 lock.next add 1 -> 1                                      ticket.rs:42
+        t0 lock.serving load -> 0                                    ticket.rs:54
+        t1 lock.next add 1 -> 1                                      ticket.rs:43
         t1   arrives
-        t1 lock.serving load -> 0                                    ticket.rs:45
+        t1 lock.serving load -> 0                                    ticket.rs:46
         t1   enters"#]]
     .assert_eq(&failure.steps.join("\n"));
     assert!(matches!(failure.fault, Fault::Race(_)));
@@ -328,6 +328,10 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
     });
     expect![[r#"
         two tasks with one operation each; then x86
+        counter:compare 13 13
+        counter:add 4 4
+        counter:batched 1 1
+        counter:locked 14 12
         fault_path:one-lock 695 773
         fault_path:one-lock+list 1063 1161
         fault_path:read-side 1196 1232

@@ -4,7 +4,10 @@
 //! would be so a second time for a test inside of it.
 
 mod checks;
+mod decided;
+mod domain;
 mod grades;
+mod keep;
 mod litmus;
 mod mechanisms;
 mod mutants;

@@ -5,11 +5,11 @@ use super::World;
 use crate::simulated::Time;
 use crate::simulated::coherence::{LineArrival, LineUse, SharedLine, WordAddress};
 use crate::simulated::ledger::TimeRow;
+use crate::simulated::random::below;
 use crate::simulated::store_buffer::PendingStore;
 use crate::simulated::tasks::{LineGrant, LineRequest, TaskState, WordWait};
 use crate::simulated::trace::TracedAccess;
 use crate::simulated::waiters::Waiter;
-use crate::simulated::world::below;
 
 /// Lines that a CPU can wait for at a time: the line fill buffers of its L1 cache. Intel has 10 from Nehalem to
 /// Broadwell and 12 in Skylake (Optimization Reference Manual, 2.1 and 2.6).

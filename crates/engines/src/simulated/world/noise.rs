@@ -5,8 +5,9 @@
 //! Noise comes at random, independently on each CPU, and masks everything: a section with interrupts off stands still
 //! too, and an interrupt waits for its end. Stores that a task has issued still take effect.
 
-use super::{World, below, seeded};
+use super::World;
 use crate::simulated::ledger::TimeRow;
+use crate::simulated::random::{below, seeded};
 use crate::simulated::tasks::{Resume, TaskState};
 use crate::simulated::{Noise, Setup, Time};
 use machine::exponential;

@@ -1,0 +1,103 @@
+//! Classes of comparisons, and what published tables say of the model in each.
+//!
+//! With `UPDATE_EXPECT=1` the first test replays all publications, and writes `publications/grades/rows.toml`.
+
+use std::path::Path;
+
+use studies::domain::{Class, GRADES, GradedRow, Grades, GradesFile, grades};
+use studies::replays::{Grade, Replay, Reported, publications, replay_all};
+
+/// Publications that the test replays each time: all rows take a second.
+const FAST: [&str; 3] =
+    ["cost-hierarchy-skylake", "qspinlock-simple-write", "swift-mutex-broadwell"];
+const DRAWS: u64 = 20;
+
+const FITTED: [&str; 2] = [
+    "concurrency-hierarchy-bench, results/skl/combined.csv: atomic additions and compare-and-exchanges of 1 to 4 threads \
+     (busy and keep of skylake-4)",
+    "concurrency-hierarchy-bench, results/icl/combined.csv: the same (busy and keep of icelake-4)",
+];
+
+fn rows(replay: &Replay) -> Vec<GradedRow> {
+    let row = |row: &studies::replays::GradedTarget| {
+        let Reported::Ratio(reported) = row.target.reported else { return None };
+        // Six digits, as the file has them.
+        let short = |value: f64| format!("{value:.5e}").parse().unwrap();
+        (row.grade != Grade::Fitted).then(|| GradedRow {
+            publication: replay.incident.name.clone(),
+            what: row.target.what.clone(),
+            class: row.class,
+            reported: short(reported),
+            middle: short(row.predicted.middle),
+            low: short(row.predicted.low),
+            high: short(row.predicted.high),
+        })
+    };
+    replay.rows.iter().filter_map(row).collect()
+}
+
+#[test]
+fn the_built_in_grades_are_those_of_replays() {
+    let is_update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let mut replayed = publications();
+    replayed.retain(|one| is_update || FAST.contains(&one.name.as_str()));
+    let replays = replay_all(&replayed, DRAWS, 1).unwrap();
+    let row: Vec<GradedRow> = replays.iter().flat_map(rows).collect();
+    if is_update {
+        let file = GradesFile { fitted: FITTED.map(str::to_string).to_vec(), row };
+        let text = toml::to_string(&file).unwrap();
+        let head = "# Rows of replayed publications. UPDATE_EXPECT=1 cargo test -p studies -- built_in_grades writes this file.\n";
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../publications/grades/rows.toml");
+        std::fs::write(path, head.to_string() + &text).unwrap();
+        return;
+    }
+    let built_in = grades().file.row.iter();
+    let built_in: Vec<&GradedRow> =
+        built_in.filter(|row| FAST.contains(&row.publication.as_str())).collect();
+    assert_eq!(built_in, row.iter().collect::<Vec<_>>(), "UPDATE_EXPECT=1 writes them again");
+}
+
+#[test]
+fn all_publications_and_what_was_fitted_are_in_the_file() {
+    assert!(!GRADES.is_empty() && grades().file.fitted == FITTED);
+    for publication in publications() {
+        let has_row = grades().file.row.iter().any(|row| row.publication == publication.name);
+        assert!(has_row, "{} has no row", publication.name);
+    }
+}
+
+/// Rows of publications of which each needs this factor.
+fn made(class: Class, needed: &[&[f64]]) -> Vec<GradedRow> {
+    let row = |publication: usize, factor: f64| GradedRow {
+        publication: format!("table {publication}"),
+        what: String::new(),
+        class,
+        reported: 2.0 * factor,
+        middle: 1.9,
+        low: 1.8,
+        high: 2.0,
+    };
+    let of_table = |(table, factors): (usize, &&[f64])| -> Vec<GradedRow> {
+        factors.iter().map(|factor| row(table, *factor)).collect()
+    };
+    needed.iter().enumerate().flat_map(of_table).collect()
+}
+
+#[test]
+fn a_factor_contains_nine_tenths_of_the_rows_of_each_publication() {
+    let graded = |row| Grades { file: GradesFile { fitted: Vec::new(), row } };
+    // Of ten rows of a table one may need more.
+    let ten = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.1, 9.0];
+    let rows = made(Class::Queues, &[&ten, &[1.0, 1.4]]);
+    let grade = graded(rows.clone()).of(Class::Queues);
+    assert_eq!((grade.rows, grade.publications, grade.inside), (12, 2, 9));
+    assert!((grade.factor - 1.4).abs() < 1e-9 && !grade.is_pooled, "{grade:?}");
+    // Without the table that needs 1.4, 1.1 would have done: that row lies outside, as of a new table it might.
+    assert_eq!((grade.dared, grade.right, grade.inside_widened), (12, 12, 10));
+    // A class without rows takes the factor of all, also of those of other classes.
+    let mut all = rows;
+    all.extend(made(Class::Few, &[&[3.0]]));
+    let none = graded(all).of(Class::Own);
+    assert!(none.is_pooled && none.rows == 0 && (none.factor - 3.0).abs() < 1e-9, "{none:?}");
+}
