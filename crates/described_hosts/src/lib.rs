@@ -414,7 +414,7 @@ impl DescribedHost {
     }
 
     /// The same host with one value for a number: in its base unit, and without a range.
-    pub fn fixed(&self, name: &str, value: f64) -> DescribedHost {
+    pub fn with_value(&self, name: &str, value: f64) -> DescribedHost {
         let mut fixed = self.clone();
         if let Some(number) = fixed.numbers.get_mut(name) {
             (number.low, number.middle, number.high) = (value, value, value);

@@ -142,7 +142,7 @@ fn fitted(
         recorded.operation,
         recorded.instructions()
     );
-    Ok(host.fixed("costs.instruction", instruction * wanted_ps / work_ps))
+    Ok(host.with_value("costs.instruction", instruction * wanted_ps / work_ps))
 }
 
 /// Lines without which more operations would be done, the most first.

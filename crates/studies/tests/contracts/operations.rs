@@ -14,7 +14,7 @@ fn host() -> DescribedHost {
     let host = described_hosts::find("icelake-2s").unwrap();
     [("instruction", 1000.0), ("call", 0.0), ("own_line", 0.0)]
         .iter()
-        .fold(host, |host, (name, ps)| host.fixed(&format!("costs.{name}"), *ps))
+        .fold(host, |host, (name, ps)| host.with_value(&format!("costs.{name}"), *ps))
 }
 
 /// Two tasks that do this after 1000 instructions each time, on one line.
