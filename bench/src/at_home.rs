@@ -13,7 +13,6 @@
 //!   workload in the order of names, and grades the others; then the reverse. It never grades a workload that it was
 //!   fitted to.
 //! - A factor from 1 / 1.3 to 1.3 is near. A workload that cannot be traced, simulated or measured is not near, and counts.
-//!   Workloads that a guest cannot run at all (they need privileges or devices that it lacks) are listed and not counted.
 //!
 //! With `--records DIR` the model, traces and rates are kept there, and used again by the next run.
 
