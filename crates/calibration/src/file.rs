@@ -61,7 +61,8 @@ pub fn file(
     for distance in layout.distances() {
         table(&mut text, &format!("transfer.{distance}"), &TRANSFERS, measured, occasion, other);
     }
-    table(&mut text, "costs", &COSTS, measured, occasion, other);
+    let costs = [&COSTS[..], &["call", "copied_line"]].concat();
+    table(&mut text, "costs", &costs, measured, occasion, other);
     text
 }
 
