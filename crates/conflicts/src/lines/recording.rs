@@ -429,3 +429,35 @@ impl Lines<'_> {
         if are_many || is_of_cpus || are_neighbours { Copies::PerPair } else { Copies::One }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_instructions_load_or_store_more_than_once() {
+        use How::{Atomic, Load, Store};
+        let check = |accesses: &[(u32, u64, How)], expected: &[bool]| {
+            let step = |(at, instruction, how): &(u32, u64, How)| Step {
+                at: *at,
+                what: StepKind::Access {
+                    address: 0,
+                    bytes: 8,
+                    is_user_address: false,
+                    how: *how,
+                    instruction: *instruction,
+                },
+            };
+            let steps: Vec<Step> = accesses.iter().map(step).collect();
+            assert_eq!(copying(&steps), expected, "{accesses:?}");
+        };
+        // An addition to memory, and a move from memory to memory.
+        check(&[(5, 100, Load), (5, 100, Store)], &[false; 2]);
+        // Stores of a loop: the same instruction, later.
+        check(&[(5, 100, Store), (8, 100, Store)], &[false; 2]);
+        check(&[(5, 100, Load), (5, 100, Store), (5, 100, Load), (5, 100, Store)], &[true; 4]);
+        check(&[(4, 90, Store), (5, 100, Store), (5, 100, Store)], &[false, true, true]);
+        check(&[(4, 90, Atomic), (5, 100, Load)], &[false; 2]);
+        check(&[], &[]);
+    }
+}
