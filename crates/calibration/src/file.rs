@@ -61,7 +61,7 @@ pub fn file(
     for distance in layout.distances() {
         table(&mut text, &format!("transfer.{distance}"), &TRANSFERS, measured, occasion, other);
     }
-    let costs = [&COSTS[..], &["call", "copied_line"]].concat();
+    let costs = [&COSTS[..], &["call", "own_line", "copied_line"]].concat();
     table(&mut text, "costs", &costs, measured, occasion, other);
     text
 }

@@ -156,6 +156,10 @@ fn private_lines(measured: &mut Measurements, cpu: u32) -> Result<()> {
     measured.ns("costs.pause", &pause, "iterations of a loop of spin-wait hints");
     let how = "copies of pages within 256 KiB, for each line read or written";
     measured.ns("costs.copied_line", &private::copied_line(cpu)?, how);
+    let [near, far] = [16 << 10, 256 << 10].map(|bytes| private::memory(cpu, bytes));
+    let near = Quartiles::from_values(&near?).map_or(0.0, |near| near.median);
+    let how = "a random read in 256 KiB, less one in 16 KiB";
+    measured.ns("costs.own_line", &less(&far?, near), how);
     Ok(())
 }
 

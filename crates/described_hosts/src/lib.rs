@@ -168,7 +168,11 @@ const PACE: [(&str, &str, &str); 4] = [
         "20..60..200 ns",
         "into the kernel and back, with and without page table isolation and other mitigations",
     ),
-    ("own_line", "0.3..1..4 ns", "a line of the CPU's own: from L1, and some from L2"),
+    (
+        "own_line",
+        "0.3..1..4 ns",
+        "a line that the operation before did not use: from L2, while the CPU goes on",
+    ),
     (
         "copied_line",
         "1..2.5..10 ns",
@@ -315,7 +319,7 @@ pub struct Pace {
     pub instruction: f64,
     /// Entering the kernel and leaving it.
     pub call: f64,
-    /// The first access of an operation to a line of its own.
+    /// A line of its own that the operation before did not use.
     pub own_line: f64,
     /// A line of its own that a string instruction reads or writes.
     pub copied_line: f64,

@@ -70,7 +70,7 @@ pub struct RecordedOperation {
     pub steps: Vec<(u32, RecordedStep)>,
     /// Instructions after the last step.
     pub then: u32,
-    /// Lines of the task's own that it uses, without its stack and `copied_lines`.
+    /// Lines of the task's own that it uses and the operation before it did not, without its stack and `copied_lines`.
     pub own_lines: u32,
     /// Lines of the task's own that string instructions read or write, which count as one instruction however many lines they
     /// copy or clear.

@@ -195,11 +195,21 @@ impl<'a> Recording<'a> {
     /// The operations of a CPU.
     fn operations(&mut self, of_cpu: &Steps) -> Vec<RecordedOperation> {
         let ends = |step: &Step| step.what == StepKind::Ends;
-        let each = of_cpu.steps.split_inclusive(ends);
-        each.map(|steps| self.operation(steps)).collect()
+        let mut before: Option<BTreeSet<u64>> = None;
+        let mut operations = Vec::new();
+        for steps in of_cpu.steps.split_inclusive(ends) {
+            let Made { mut operation, own, copied, .. } = self.operation(steps);
+            operation.copied_lines = copied.difference(&own).count() as u32;
+            // The first follows on operations that were not recorded.
+            let fetched = before.as_ref().map_or(0, |before| own.difference(before).count());
+            operation.own_lines = fetched as u32;
+            before = Some(own);
+            operations.push(operation);
+        }
+        operations
     }
 
-    fn operation(&mut self, steps: &[Step]) -> RecordedOperation {
+    fn operation(&mut self, steps: &[Step]) -> Made {
         let waits = steps.iter().find_map(|step| match step.what {
             StepKind::Waits { instruction } => Some(instruction),
             _ => None,
@@ -239,9 +249,7 @@ impl<'a> Recording<'a> {
         }
         let end = steps.last().map_or(0, |step| step.at);
         made.operation.then = end.saturating_sub(made.at);
-        made.operation.own_lines = made.own.len() as u32;
-        made.operation.copied_lines = made.copied.difference(&made.own).count() as u32;
-        made.operation
+        made
     }
 
     /// The steps that take locks and give them back, by their indices: those of pairs only.
@@ -320,6 +328,7 @@ struct Made {
     operation: RecordedOperation,
     /// When the last step was.
     at: u32,
+    /// Lines of its own, and those that string instructions used.
     own: BTreeSet<u64>,
     copied: BTreeSet<u64>,
 }
