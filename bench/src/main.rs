@@ -7,6 +7,7 @@
 //! missed limit but the exit status is 0. `make bench` builds knee and runs all benchmarks.
 
 mod agreement;
+mod at_home;
 mod bisect;
 mod boots;
 mod c_files;
@@ -70,7 +71,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
+    /// looking, boots, agreement, at-home, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
     /// shared-lines, ceilings, operations, gates, exact-gates, months or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -121,7 +122,8 @@ struct Options {
     #[arg(long, value_delimiter = ',')]
     lock: Vec<String>,
     /// Keep the records of planted causes in this directory; a pair already recorded there is
-    /// explained again without a new measurement. Of servers, keep source, truth and answer
+    /// explained again without a new measurement. Of servers, keep source, truth and answer; of at-home the host model, traces
+    /// and rates
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
     /// Blocks per pair of planted causes
@@ -134,10 +136,11 @@ struct Options {
     /// --seconds how long each runs in one start
     #[arg(long, value_name = "DIR")]
     suite: Option<PathBuf>,
-    /// Run only these tests of will-it-scale: mmap2, or some of its cases, as mmap2:threads, mmap2:threads:2
+    /// Run only these tests of will-it-scale: mmap2, or some of its cases, as mmap2:threads, mmap2:threads:2. For at-home: only
+    /// these workloads
     #[arg(long, value_delimiter = ',')]
     test: Vec<String>,
-    /// Kernels to boot for ceilings and operations: 6.1=FILE, 6.12=FILE
+    /// Kernels to boot for at-home, ceilings and operations: 6.1=FILE, 6.12=FILE
     #[arg(long, value_name = "NAME=FILE", value_delimiter = ',', value_parser = named_file)]
     kernel: Vec<(String, PathBuf)>,
     /// Only the published rates of this set, for operations: first or second
@@ -218,6 +221,7 @@ const BENCHMARKS: &[Benchmark] = &[
     required("perf-data", |bench, _| perf_data::measure(bench)),
     required("turnover", |bench, _| turnover::measure(bench)),
     on_request("agreement", agreement::measure),
+    on_request("at-home", at_home::measure),
     on_request("bisect", bisect::measure),
     on_request("c-files", c_files::measure),
     on_request("ceilings", ceilings::measure),

@@ -35,6 +35,16 @@ fn each(mut call: impl FnMut()) -> f64 {
     (now_ns() - start) as f64 / f64::from(CALLS)
 }
 
+/// The time of a system call that does nothing, in ns: one that there is none of.
+pub fn no_call(cpu: u32) -> io::Result<Vec<f64>> {
+    let call = || {
+        // SAFETY: the kernel refuses it.
+        unsafe { libc::syscall(libc::c_long::from(i32::MAX)) };
+    };
+    let part = |_: usize, _: &Meeting| (0..ROUNDS).map(|_| each(call)).collect();
+    Ok(together(&[cpu], part)?.swap_remove(0))
+}
+
 /// The time of a futex(2) that wakes no task, in ns.
 pub fn wake_nobody(cpu: u32) -> io::Result<Vec<f64>> {
     let word = AtomicU32::new(0);

@@ -174,6 +174,12 @@ fn private_lines(measured: &mut Measurements, cpu: u32) -> Result<()> {
     measured.ns("costs.store", &store, "stores to a private line");
     measured.ns("costs.atomic", &atomic, "fetch-and-add of a private word");
     measured.ns("costs.pause", &pause, "iterations of a loop of spin-wait hints");
+    let how = "copies of pages within 256 KiB, for each line read or written";
+    measured.ns("costs.copied_line", &private::copied_line(cpu)?, how);
+    let [near, far] = [16 << 10, 256 << 10].map(|bytes| private::memory(cpu, bytes));
+    let near = Quartiles::from_values(&near?).map_or(0.0, |near| near.median);
+    let how = "a random read in 256 KiB, less one in 16 KiB";
+    measured.ns("costs.own_line", &less(&far?, near), how);
     Ok(())
 }
 
@@ -304,6 +310,8 @@ fn storm_beside(measured: &mut Measurements, cpus: &[u32]) -> Result<()> {
 
 fn system_calls(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let cpus = layout.neighbours();
+    let how = "a system call of a number that the kernel lacks";
+    measured.ns("costs.call", &kernel::no_call(cpus[0])?, how);
     let wakes = kernel::wake_nobody(cpus[0])?;
     measured.ns("costs.wake", &wakes, "futex(2) that wakes no task");
     let wake = measured.median("costs.wake");

@@ -57,6 +57,26 @@ fn each(mut operation: impl FnMut(u64) -> u64) -> f64 {
     (now_ns() - start) as f64 / TIMES as f64
 }
 
+/// The time of a line of pages that are copied from one to the other, of 256 KiB in all, in ns.
+pub fn copied_line(cpu: u32) -> io::Result<Vec<f64>> {
+    const PAGE: usize = 4096;
+    const PAGES: usize = 64;
+    let part = |_: usize, _: &_| {
+        let mut memory = vec![1_u8; PAGES * PAGE];
+        let mut round = || {
+            let start = now_ns();
+            for page in 1..PAGES {
+                memory.copy_within((page - 1) * PAGE..page * PAGE, page * PAGE);
+                black_box(&mut memory);
+            }
+            // Each line is read, and one written.
+            (now_ns() - start) as f64 / ((PAGES - 1) * PAGE / 64 * 2) as f64
+        };
+        (0..ROUNDS).map(|_| round()).collect()
+    };
+    Ok(together(&[cpu], part)?.swap_remove(0))
+}
+
 /// The time of work on one thread of a core while the other thread works, over the time while it
 /// sleeps.
 pub fn both_threads(threads: [u32; 2]) -> io::Result<Vec<f64>> {

@@ -70,8 +70,19 @@ pub struct RecordedOperation {
     pub steps: Vec<(u32, RecordedStep)>,
     /// Instructions after the last step.
     pub then: u32,
-    /// Lines of the task's own that it uses, without its stack.
+    /// Lines of the task's own that it uses and the operation before it did not, without its stack and `copied_lines`.
     pub own_lines: u32,
+    /// Lines of the task's own that string instructions read or write, which count as one instruction however many lines they
+    /// copy or clear.
+    #[serde(default)]
+    pub copied_lines: u32,
+    /// How often it enters the kernel: system calls, and exceptions such as page faults.
+    #[serde(default = "one")]
+    pub entries: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// What an operation does in a step.
@@ -175,7 +186,7 @@ mod tests {
         use RecordedStep::{Load, Lock, LockShared, OwnAtomic, Unlock};
         let check = |steps: &[RecordedStep], expected: Option<&str>| {
             let steps = steps.iter().map(|step| (10, *step)).collect();
-            let operation = RecordedOperation { steps, then: 5, own_lines: 0 };
+            let operation = RecordedOperation { steps, then: 5, ..Default::default() };
             let recorded = RecordedOperations {
                 lines: vec![RecordedLine { member: "a".into(), copies: Copies::One }],
                 locks: vec![RecordedLock { line: 0, kind: RecordedLockKind::Spin }],

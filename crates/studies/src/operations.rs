@@ -198,7 +198,10 @@ impl Player<'_> {
     }
 
     fn operate(&mut self, operation: &RecordedOperation) {
-        self.owed += (f64::from(operation.own_lines) * self.pace.own_line + self.pace.call) as u64;
+        let Pace { call, own_line, copied_line, .. } = self.pace;
+        let lines = f64::from(operation.own_lines) * own_line
+            + f64::from(operation.copied_lines) * copied_line;
+        self.owed += (lines + f64::from(operation.entries) * call) as u64;
         for (after, step) in &operation.steps {
             self.owed += (f64::from(*after) * self.pace.instruction) as u64;
             if *step == RecordedStep::OwnAtomic {

@@ -74,12 +74,14 @@ enum Call {
     Compares,
     /// Interrupts other CPUs.
     Interrupts,
+    /// Enters the kernel: what it accesses first lies on no task's stack.
+    Enters,
     Other,
 }
 
 /// What functions whose names begin so do; the first that fits decides.
-const CALLS: [(&str, Call); 41] = {
-    use Call::{Compares, Give, Interrupts, Take, TakeShared, Waits};
+const CALLS: [(&str, Call); 44] = {
+    use Call::{Compares, Enters, Give, Interrupts, Other, Take, TakeShared, Waits};
     use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Spin};
     [
         ("native_queued_spin_lock_slowpath", Waits),
@@ -118,6 +120,9 @@ const CALLS: [(&str, Call); 41] = {
         ("mutex_trylock", Take(Mutex)),
         ("mutex_unlock", Give),
         ("lockref_", Compares),
+        ("entry_SYSCALL_64_", Other),
+        ("entry_SYSCALL_64", Enters),
+        ("error_entry", Enters),
         ("smp_call_function", Interrupts),
         ("native_smp_send", Interrupts),
         ("x2apic_send_IPI", Interrupts),
@@ -190,11 +195,21 @@ impl<'a> Recording<'a> {
     /// The operations of a CPU.
     fn operations(&mut self, of_cpu: &Steps) -> Vec<RecordedOperation> {
         let ends = |step: &Step| step.what == StepKind::Ends;
-        let each = of_cpu.steps.split_inclusive(ends);
-        each.map(|steps| self.operation(steps)).collect()
+        let mut before: Option<BTreeSet<u64>> = None;
+        let mut operations = Vec::new();
+        for steps in of_cpu.steps.split_inclusive(ends) {
+            let Made { mut operation, own, copied, .. } = self.operation(steps);
+            operation.copied_lines = copied.difference(&own).count() as u32;
+            // The first follows on operations that were not recorded.
+            let fetched = before.as_ref().map_or(0, |before| own.difference(before).count());
+            operation.own_lines = fetched as u32;
+            before = Some(own);
+            operations.push(operation);
+        }
+        operations
     }
 
-    fn operation(&mut self, steps: &[Step]) -> RecordedOperation {
+    fn operation(&mut self, steps: &[Step]) -> Made {
         let waits = steps.iter().find_map(|step| match step.what {
             StepKind::Waits { instruction } => Some(instruction),
             _ => None,
@@ -206,7 +221,11 @@ impl<'a> Recording<'a> {
         let calls: Vec<Call> = steps.iter().map(|step| self.call(instruction(step))).collect();
         self.interrupting += usize::from(calls.contains(&Call::Interrupts));
         let takings = self.takings(steps, &calls);
+        let copying = copying(steps);
         let mut made = Made::default();
+        let enters = |call: &Call| *call == Call::Enters;
+        let runs = calls.chunk_by(|a, b| enters(a) == enters(b));
+        made.operation.entries = runs.filter(|run| run.first().is_some_and(enters)).count() as u32;
         for (index, (step, call)) in steps.iter().zip(&calls).enumerate() {
             let StepKind::Access { how, .. } = step.what else { continue };
             let Some((is_user, address)) = accessed(step) else { continue };
@@ -217,6 +236,9 @@ impl<'a> Recording<'a> {
                 (Some(_), None)
                     if how == How::Load && matches!(call, Call::Take(_) | Call::TakeShared(_)) => {}
                 (Some(line), None) => made.add(step.at, shared_step(how, *call, *line)),
+                (None, _) if copying[index] => {
+                    made.copied.insert(address & !63);
+                }
                 (None, _) => {
                     made.own.insert(address & !63);
                     if how == How::Atomic {
@@ -227,8 +249,7 @@ impl<'a> Recording<'a> {
         }
         let end = steps.last().map_or(0, |step| step.at);
         made.operation.then = end.saturating_sub(made.at);
-        made.operation.own_lines = made.own.len() as u32;
-        made.operation
+        made
     }
 
     /// The steps that take locks and give them back, by their indices: those of pairs only.
@@ -307,7 +328,9 @@ struct Made {
     operation: RecordedOperation,
     /// When the last step was.
     at: u32,
+    /// Lines of its own, and those that string instructions used.
     own: BTreeSet<u64>,
+    copied: BTreeSet<u64>,
 }
 
 impl Made {
@@ -315,6 +338,23 @@ impl Made {
         self.operation.steps.push((at.saturating_sub(self.at), step));
         self.at = self.at.max(at);
     }
+}
+
+/// By step: whether it is of an instruction that loads, or stores, more than once: a string instruction, which is counted when
+/// it begins.
+fn copying(steps: &[Step]) -> Vec<bool> {
+    let same = |a: &Step, b: &Step| a.at == b.at && instruction(a) == instruction(b);
+    let mut copying = Vec::with_capacity(steps.len());
+    for of_one in steps.chunk_by(same) {
+        let count = |wanted: How| {
+            let is_wanted =
+                |step: &&Step| matches!(step.what, StepKind::Access { how, .. } if how == wanted);
+            of_one.iter().filter(is_wanted).count()
+        };
+        let is_string = count(How::Load) > 1 || count(How::Store) > 1;
+        copying.extend(of_one.iter().map(|_| is_string));
+    }
+    copying
 }
 
 fn shared_step(how: How, call: Call, line: u16) -> RecordedStep {
@@ -396,5 +436,37 @@ impl Lines<'_> {
                 .reduce(|a, b| &a & &b)
                 .is_some_and(|s| s.is_empty());
         if are_many || is_of_cpus || are_neighbours { Copies::PerPair } else { Copies::One }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_instructions_load_or_store_more_than_once() {
+        use How::{Atomic, Load, Store};
+        let check = |accesses: &[(u32, u64, How)], expected: &[bool]| {
+            let step = |(at, instruction, how): &(u32, u64, How)| Step {
+                at: *at,
+                what: StepKind::Access {
+                    address: 0,
+                    bytes: 8,
+                    is_user_address: false,
+                    how: *how,
+                    instruction: *instruction,
+                },
+            };
+            let steps: Vec<Step> = accesses.iter().map(step).collect();
+            assert_eq!(copying(&steps), expected, "{accesses:?}");
+        };
+        // An addition to memory, and a move from memory to memory.
+        check(&[(5, 100, Load), (5, 100, Store)], &[false; 2]);
+        // Stores of a loop: the same instruction, later.
+        check(&[(5, 100, Store), (8, 100, Store)], &[false; 2]);
+        check(&[(5, 100, Load), (5, 100, Store), (5, 100, Load), (5, 100, Store)], &[true; 4]);
+        check(&[(4, 90, Store), (5, 100, Store), (5, 100, Store)], &[false, true, true]);
+        check(&[(4, 90, Atomic), (5, 100, Load)], &[false; 2]);
+        check(&[], &[]);
     }
 }

@@ -10,11 +10,16 @@ use studies::operations::point;
 use studies::simulations::Conditions;
 
 fn host() -> DescribedHost {
-    // A ns for each instruction, and nothing else.
+    // A ns for each instruction; other costs only for operations that have some.
     let host = described_hosts::find("icelake-2s").unwrap();
-    [("instruction", 1000.0), ("call", 0.0), ("own_line", 0.0)]
-        .iter()
-        .fold(host, |host, (name, ps)| host.with_value(&format!("costs.{name}"), *ps))
+    [
+        ("instruction", 1000.0),
+        ("call", 500_000.0),
+        ("own_line", 10_000.0),
+        ("copied_line", 20_000.0),
+    ]
+    .iter()
+    .fold(host, |host, (name, ps)| host.with_value(&format!("costs.{name}"), *ps))
 }
 
 /// Two tasks that do this after 1000 instructions each time, on one line.
@@ -25,7 +30,7 @@ fn recorded(
 ) -> RecordedOperations {
     let steps = steps.iter().enumerate();
     let steps = steps.map(|(index, step)| (if index == 0 { 1000 } else { 200 }, *step)).collect();
-    let operation = RecordedOperation { steps, then: 0, own_lines: 0 };
+    let operation = RecordedOperation { steps, ..RecordedOperation::default() };
     RecordedOperations {
         operation: "a test".to_string(),
         lines: vec![RecordedLine { member: "a.b".to_string(), copies }],
@@ -49,10 +54,18 @@ fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
         assert!((found / expected - 1.0).abs() < 0.05, "{what}: {found}, expected {expected}");
     };
     let nothing = recorded(&[], Copies::One, None);
-    let empty = RecordedOperation { then: 1000, ..RecordedOperation::default() };
-    let nothing = RecordedOperations { tasks: vec![vec![empty]], ..nothing };
+    let empty = || RecordedOperation { then: 1000, ..RecordedOperation::default() };
+    let nothing = RecordedOperations { tasks: vec![vec![empty()]], ..nothing };
     near(rate(&nothing, 1, None), 1.0, "1000 instructions of 1 ns on one CPU");
     near(rate(&nothing, 48, None), 48.0, "as many on each of 48");
+    let entering =
+        RecordedOperation { then: 400, own_lines: 10, copied_lines: 25, entries: 2, ..empty() };
+    let entering = RecordedOperations { tasks: vec![vec![entering]], ..nothing };
+    near(
+        rate(&entering, 1, None),
+        0.5,
+        "400 ns of instructions, 100 and 500 of lines, 1000 of calls",
+    );
     let own = recorded(&[OwnAtomic], Copies::One, None);
     near(rate(&own, 24, None), 24.0 * rate(&own, 1, None), "atomics of their own");
     // Not of stores: a CPU goes on while its buffer waits for the line.
