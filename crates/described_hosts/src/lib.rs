@@ -434,7 +434,7 @@ impl DescribedHost {
         if self.numbers.contains_key(&own) { own } else { format!("costs.{cost}") }
     }
 
-    /// The same host with one value for a number: in its base unit, and without a range.
+    /// This host with one value, in its base unit, in place of the range of a number.
     pub fn with_value(&self, name: &str, value: f64) -> DescribedHost {
         let mut fixed = self.clone();
         if let Some(number) = fixed.numbers.get_mut(name) {

@@ -26,6 +26,7 @@ pub struct RecordedOperations {
 pub struct RecordedLine {
     /// The member that is written most: `dentry.d_lockref`.
     pub member: String,
+    /// How many of it there are.
     pub copies: Copies,
 }
 
@@ -46,6 +47,7 @@ pub enum Copies {
 pub struct RecordedLock {
     /// The index of its line.
     pub line: u16,
+    /// How tasks wait for it.
     pub kind: RecordedLockKind,
 }
 

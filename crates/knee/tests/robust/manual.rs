@@ -176,7 +176,7 @@ fn every_variable_that_knee_reads_is_in_its_page() {
 }
 
 /// Examples that need what a test has not: kernels, repositories, other hosts, four CPUs, minutes, or a terminal.
-const ELSEWHERE: [&str; 21] = [
+const ELSEWHERE: [&str; 22] = [
     "knee bisect",
     "knee check my_lock.c",
     "knee compare fragile",
@@ -195,6 +195,7 @@ const ELSEWHERE: [&str; 21] = [
     "knee scale last",
     "knee serve",
     "knee simulate my_lock.c",
+    "knee simulate operation",
     "knee simulate replay --all",
     "knee top",
     "knee watch",

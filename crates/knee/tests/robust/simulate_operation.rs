@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::home::Home;
 
 /// Two operations of two tasks, as `knee conflicts open_close_own --steps --json` printed them.
-const STEPS: &str = include_str!("open_close_own.json");
+pub const STEPS: &str = include_str!("open_close_own.json");
 
 fn home_with_steps() -> Home {
     let home = Home::new();

@@ -7,6 +7,7 @@ use serde_json::{Deserializer, Value};
 
 use crate::home::Home;
 use crate::kernel_line;
+use crate::simulate_operation::STEPS;
 use crate::terminal::{all_verbs, copy};
 
 /// Commands for each verb with `--view`. FILE is a curve.
@@ -30,6 +31,10 @@ const COMMANDS: &[(&str, &str)] = &[
     ("show", "show getppid"),
     ("show", "show queued"),
     ("simulate", "simulate ticket mcs --cpus 1,2 --draws 1 --length 100us --baseline mcs"),
+    (
+        "simulate operation",
+        "simulate operation steps.json --host uma-2 --cpus 1,2 --draws 1 --length 100us",
+    ),
     ("simulate replay", "simulate replay I4 I1 --draws 1"),
     ("watch", "watch line.toml"),
     ("watch show", "watch show line.toml"),
@@ -74,6 +79,7 @@ fn every_verb_with_an_answer_prints_each_form() {
         copy(&golden.join(record), &home.path("records").join(&id[16..18]).join(id));
     }
     std::fs::write(home.path("curve.csv"), CURVE).unwrap();
+    std::fs::write(home.path("steps.json"), STEPS).unwrap();
     std::fs::write(home.path("line.toml"), LINE[0]).unwrap();
     std::fs::write(home.path("line.points.ndjson"), LINE[1]).unwrap();
     std::fs::write(home.path("kernels.toml"), kernel_line::FILE).unwrap();
