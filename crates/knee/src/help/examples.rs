@@ -157,7 +157,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         "simulate operation",
         [
             "knee simulate operation stat --host modern-8n",
-            "knee simulate operation stat.json --rate 1.2M/s # knee conflicts stat --steps --json",
+            "knee simulate operation steps.json --rate 1.2M/s",
         ],
     ),
     ("simulate replay", ["knee simulate replay I5", "knee simulate replay --all"]),

@@ -53,7 +53,7 @@ fn unknown_names_suggest_the_nearest() {
     check("rnu", &["no verb is called \"rnu\"; did you mean \"run\"?", "`knee --help` shows"], 2);
     check("--width 80 forcast", &["did you mean \"forecast\"?"], 2);
     check("fleet stauts", &["no verb of knee fleet is called", "did you mean \"status\"?"], 2);
-    check("--width 80", &["Usage: knee", "Exit status"], 2);
+    check("--width 80", &["Where does it stop scaling, and why?", "knee --help"], 2);
     let lists = "run --command true --axis";
     check(&format!("{lists} n=1,,2"), &["has an empty value: write 1,2,4"], 2);
     check(&format!("{lists} n=8-1"), &["'8-1': write 1,2,4 or 1..64"], 2);

@@ -47,7 +47,12 @@ impl Shell {
             unsafe { (File::from_raw_fd(person), File::from_raw_fd(terminal)) };
         let mut command = in_home(home, words);
         let copy = || terminal.try_clone().expect("duplicating a descriptor");
-        command.stdin(copy()).stdout(copy()).stderr(copy()).env("TERM", "dumb");
+        command
+            .stdin(copy())
+            .stdout(copy())
+            .stderr(copy())
+            .env("TERM", "dumb")
+            .env("PS1", "ready> ");
         // SAFETY: system calls only.
         unsafe {
             command.pre_exec(|| {
@@ -121,6 +126,8 @@ fn has(shell: &str, test: &str) -> bool {
 fn check(words: &[&str], load: &str) {
     let home = home_with_a_record();
     let mut shell = Shell::start(&home, words);
+    // What is typed before a shell reads lines may be lost.
+    shell.wait_for("ready> ");
     // The prompt is no part of the echo of the line that sets it.
     shell.press(&format!("{load}; PS1='lo''aded> '\r"));
     shell.wait_for("loaded> ");

@@ -1,6 +1,7 @@
 //! Recorded operations simulated on described hosts: from a file of steps, without a guest.
 
 use std::fs;
+use std::path::Path;
 
 use expect_test::expect_file;
 use serde_json::Value;
@@ -37,7 +38,8 @@ fn an_operation_stops_at_the_line_that_all_tasks_write() {
         assert!(page.replace("\n  ", " ").contains(said), "{said}: {page}");
     }
     let answer = answer(&home, &format!("{line} --json"));
-    let golden = "../../../answers/tests/golden/simulate-operation.json";
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let golden = golden.join("../answers/tests/golden/simulate-operation.json");
     expect_file![golden].assert_eq(&format!("{answer:#}\n"));
 }
 

@@ -72,6 +72,31 @@ fn contended_lines_have_names_and_exact_counts() {
     }
 }
 
+#[test]
+fn traced_operations_are_simulated_on_other_cpus() {
+    let Some(kernel) = kernel("operations traced to be simulated") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Home::new();
+    let asked = format!(
+        "simulate operation open_close_own posix_lock_own --operations 64 --host skylake-28-2s --cpus 1,56 --draws 0 \
+         --length 300us --json --kernel {}",
+        kernel.display()
+    );
+    let ended = home.start(&mut home.knee(&asked)).end_within(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let grows = |index: usize| {
+        let points = &answer["operations"][index]["points"];
+        let rate = |point: usize| points[point]["operations_per_s"].as_f64().unwrap();
+        rate(1) / rate(0)
+    };
+    // All tasks count references to one label.
+    assert!(grows(0) < 25.0, "{}", grows(0));
+    assert_eq!(answer["operations"][0]["stops"][0]["member"], "aa_profile.label.count?");
+    assert!(grows(1) > 50.0, "{}", grows(1));
+    assert_eq!(answer["operations"][1]["stops"], Value::Array(Vec::new()));
+}
+
 /// Two threads, each on a CPU of its own: a counter each in one line, one for both in another, one each in lines of their own.
 const PROGRAM: &str = "
 #define _GNU_SOURCE
