@@ -44,6 +44,7 @@ mod simulated;
 mod tasks;
 mod turnover;
 mod watched;
+mod words;
 mod xattr;
 
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ struct Options {
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
     /// looking, boots, agreement, at-home, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
-    /// shared-lines, ceilings, operations, gates, exact-gates, months or bisect
+    /// shared-lines, ceilings, operations, gates, exact-gates, months, words or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -240,6 +241,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("servers", servers::measure),
     on_request("shared-lines", shared_lines::measure),
     on_request("watched", watched::measure),
+    on_request("words", |bench, _| words::measure(bench)),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),
 ];
 

@@ -22,6 +22,10 @@ const NEAR: f64 = 1.5;
 const CURVES: &str = include_str!("../../publications/operations/curves.toml");
 const LOADS_OF_CURVES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../publications/operations");
 
+fn figure(what: &str, limit: Limit, values: Vec<f64>) -> Figure {
+    Figure { name: format!("operations: {what}"), unit: "", limit, values }
+}
+
 /// A simulated rate: the middle, and the lowest and highest of all draws.
 struct Simulated {
     cpus: usize,
@@ -69,12 +73,6 @@ fn curves(bench: &Bench, options: &Options, rows: &BTreeMap<String, Row>) -> Res
         factors.extend(bends.iter().map(Bend::factor));
     }
     let share = f64::from(near) / f64::from(of.max(1));
-    let figure = |what: &str, limit, values| Figure {
-        name: format!("operations: {what}"),
-        unit: "",
-        limit,
-        values,
-    };
     Ok(vec![
         figure("curves whose ratios are all within 1.5, share", Limit::AtLeast(0.7), vec![share]),
         figure("simulated / published ratio of a curve", Limit::None, factors),
@@ -170,12 +168,6 @@ fn rates(bench: &Bench, options: &Options, rows: &BTreeMap<String, Row>) -> Resu
         );
     }
     let share = |count: u32| vec![f64::from(count) / rows.len() as f64];
-    let figure = |what: &str, limit, values| Figure {
-        name: format!("operations: {what}"),
-        unit: "",
-        limit,
-        values,
-    };
     Ok(vec![
         figure("published rates within a factor of 1.5, share", Limit::AtLeast(0.7), share(near)),
         figure("published rates inside the interval, share", Limit::AtLeast(0.8), share(inside)),

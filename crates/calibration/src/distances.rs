@@ -25,9 +25,9 @@ pub struct CpuLayout {
 /// CPUs that change one word together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StormCpus {
-    /// As this host numbers them.
+    /// Their numbers on this host.
     pub here: Vec<u32>,
-    /// As the host's file does.
+    /// Their numbers in the file that describes it.
     pub described: Vec<usize>,
 }
 

@@ -33,7 +33,7 @@ use crate::c_files::{self, LockInC};
 /// graded against the published numbers. See `knee help replays`.
 #[derive(clap::Args)]
 pub struct ReplayArguments {
-    /// Incidents and publications to replay, such as I5, or a publication's file.toml; none lists them
+    /// Incidents and publications to replay, such as I5, a publication's file.toml, or a folder of them; none lists them
     names: Vec<String>,
     /// Replay all incidents and publications
     #[arg(long, conflicts_with = "names")]
@@ -65,7 +65,7 @@ pub fn run(arguments: &ReplayArguments) -> Result<ExitCode> {
     }
     ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
     let incidents =
-        if arguments.all { listed() } else { find_all(&arguments.names, arguments.yes)? };
+        if arguments.all { listed() } else { find_all(&named(&arguments.names)?, arguments.yes)? };
     let names: Vec<&str> = incidents.iter().map(|incident| incident.name.as_str()).collect();
     hint(format_args!("replaying {} …", names.join(", ")));
     let ReplayArguments { draws, seed, .. } = *arguments;
@@ -92,6 +92,28 @@ fn listed() -> Vec<Arc<Incident>> {
 /// The names of all.
 pub fn names() -> Vec<String> {
     listed().iter().map(|incident| incident.name.clone()).collect()
+}
+
+/// The names, with the files *.toml of a folder in its place.
+fn named(names: &[String]) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for name in names {
+        let folder = Path::new(name);
+        if !folder.is_dir() {
+            all.push(name.clone());
+            continue;
+        }
+        let entries = folder.read_dir().with_context(|| format!("reading {name}"))?;
+        let mut files = Vec::new();
+        for entry in entries {
+            files.push(entry.with_context(|| format!("reading {name}"))?.path());
+        }
+        files.retain(|file| file.extension().is_some_and(|ending| ending == "toml"));
+        ensure!(!files.is_empty(), "{name} has no publication: a file *.toml");
+        files.sort();
+        all.extend(files.iter().map(|file| file.display().to_string()));
+    }
+    Ok(all)
 }
 
 /// The incidents and publications of these names, or in these files. If others decided which locks in C are compiled

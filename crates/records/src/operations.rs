@@ -133,6 +133,9 @@ impl RecordedOperations {
         if self.tasks.iter().any(Vec::is_empty) || self.tasks.is_empty() {
             return Some("a task has no whole operation".to_string());
         }
+        if self.lines.len() > LINES_MAX {
+            return Some(format!("{} lines are shared, more than {LINES_MAX}", self.lines.len()));
+        }
         if self.locks.iter().any(|lock| usize::from(lock.line) >= self.lines.len()) {
             return Some("a lock lies on a line that is not listed".to_string());
         }
@@ -175,6 +178,9 @@ impl RecordedOperations {
         held.first().map(|lock| format!("lock {lock} is held at the end of an operation"))
     }
 }
+
+/// The most lines that operations may share: a simulation has copies of each for all CPUs.
+pub const LINES_MAX: usize = 4096;
 
 /// The most locks that an operation may hold at a time.
 pub const HELD_MAX: usize = 16;

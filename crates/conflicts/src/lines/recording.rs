@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use guests::tracer::{Access, Actor, How, Line, Step, StepKind, Steps, Trace, Transfers};
 use records::operations::{
-    Copies, HELD_MAX, RecordedLine, RecordedLock, RecordedLockKind, RecordedOperation,
+    Copies, HELD_MAX, LINES_MAX, RecordedLine, RecordedLock, RecordedLockKind, RecordedOperation,
     RecordedOperations, RecordedStep,
 };
 
@@ -162,7 +162,10 @@ impl<'a> Recording<'a> {
         let mut lines = Vec::new();
         let mut contended = BTreeMap::new();
         for ((line, accesses), key) in by_line.iter().zip(&keys) {
-            let Ok(index) = u16::try_from(lines.len()) else { break };
+            let Some(index) = u16::try_from(lines.len()).ok().filter(|_| lines.len() < LINES_MAX)
+            else {
+                break;
+            };
             let are_many = alike[key] > 1 && !often.contains(line);
             let moves = moved.get(&line.1).copied().unwrap_or_default();
             if f64::from(moves) < operations * SELDOM_MOVED {

@@ -72,6 +72,7 @@ const KINDS: &[(&str, &[&str], &[Kind])] = &[
     ("", &["which", "against", "record"], &[Records, FOLDERS]),
     ("record import", &["names", "baseline"], &[]),
     ("list", &["host"], &[Hosts]),
+    ("simulate operation", &["operations"], &[Workloads, Files(&["c", "cc", "cpp", "json"])]),
     ("simulate replay", &["names"], &[Incidents, Files(&["toml"])]),
     ("report", &["replay"], &[Incidents]),
     ("check", &["replay"], &[]),

@@ -1,14 +1,13 @@
 //! Completions in real shells: a person types a word's beginning and TAB in a terminal, and the word goes on.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::FromRawFd;
-use std::os::unix::process::CommandExt;
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 
 use crate::home::Home;
 use crate::process::wait_for;
+use crate::pty::Pty;
 use crate::skip::skip;
 use crate::terminal::home_with_a_record;
 
@@ -34,45 +33,12 @@ struct Shell {
 
 impl Shell {
     fn start(home: &Home, words: &[&str]) -> Shell {
-        let (mut person, mut terminal) = (0, 0);
-        let null = std::ptr::null_mut();
-        let size = libc::winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: two live integers and a size; no name or settings.
-        let opened = unsafe {
-            libc::openpty(&raw mut person, &raw mut terminal, null, null.cast(), &raw const size)
-        };
-        assert_eq!(opened, 0, "opening a pseudo-terminal");
-        // SAFETY: new descriptors that nothing else owns.
-        let (person, terminal) =
-            unsafe { (File::from_raw_fd(person), File::from_raw_fd(terminal)) };
+        let pty = Pty::open((120, 40));
         let mut command = in_home(home, words);
-        let copy = || terminal.try_clone().expect("duplicating a descriptor");
-        command
-            .stdin(copy())
-            .stdout(copy())
-            .stderr(copy())
-            .env("TERM", "dumb")
-            .env("PS1", "ready> ");
-        // SAFETY: system calls only.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY, 0);
-                Ok(())
-            });
-        }
+        command.env("TERM", "dumb").env("PS1", "ready> ");
+        pty.give_to(&mut command);
         let process = command.spawn().expect("starting a shell");
-        let mut reader = person.try_clone().expect("duplicating a descriptor");
-        let (sender, output) = channel();
-        std::thread::spawn(move || {
-            let mut chunk = [0; 4096];
-            while let Ok(n @ 1..) = reader.read(&mut chunk) {
-                if sender.send(chunk[..n].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Shell { process, person, output, shown: String::new() }
+        Shell { process, output: pty.output(), person: pty.person, shown: String::new() }
     }
 
     fn press(&mut self, keys: &str) {

@@ -3,16 +3,15 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
-use std::os::fd::FromRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::ptr;
 
 use tempfile::TempDir;
 
 use crate::home::{Ended, Home, entries};
 use crate::process::wait_for;
+use crate::pty::Pty;
 use crate::skip::{is_root, skip};
 
 /// A user that nobody is.
@@ -338,17 +337,6 @@ fn looking_at_what_a_stranger_wrote_starts_nothing() {
     assert!(!setting.marks().is_empty());
 }
 
-/// Both ends of a terminal: the person's, and knee's.
-fn terminal() -> (File, File) {
-    let (mut person, mut knee) = (0, 0);
-    let (name, settings, size) = (ptr::null_mut(), ptr::null(), ptr::null());
-    // SAFETY: two live numbers, and nothing for what is not asked for.
-    let made = unsafe { libc::openpty(&raw mut person, &raw mut knee, name, settings, size) };
-    assert_eq!(made, 0, "making a terminal");
-    // SAFETY: descriptors that are new and nobody else's.
-    unsafe { (File::from_raw_fd(person), File::from_raw_fd(knee)) }
-}
-
 /// What knee says on a terminal on which a person answers no.
 fn said_to_who_answers_no(setting: &Setting, line: &str) -> String {
     said_to(setting, line, "n\nn\nn\n")
@@ -356,7 +344,7 @@ fn said_to_who_answers_no(setting: &Setting, line: &str) -> String {
 
 /// What knee says on a terminal on which a person gives these answers, before it fails.
 fn said_to(setting: &Setting, line: &str, answers: &str) -> String {
-    let (mut person, knee) = terminal();
+    let Pty { mut person, terminal: knee } = Pty::open((80, 24));
     person.write_all(answers.as_bytes()).unwrap();
     let mut command = setting.command(line);
     command.stdin(knee.try_clone().unwrap()).stderr(knee);

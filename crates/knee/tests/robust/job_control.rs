@@ -6,12 +6,10 @@
 //! nanosecond.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::io::Write;
 use std::process::{Child, Command};
 use std::sync::PoisonError;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -21,6 +19,7 @@ use records::RecordState;
 use crate::guests;
 use crate::home::Home;
 use crate::process::{Process, wait_for, wait_within};
+use crate::pty::Pty;
 use crate::random::{choices, times};
 
 const STOPS: u64 = 240;
@@ -46,42 +45,14 @@ struct Shell {
 
 impl Shell {
     fn new(home: &Home) -> Shell {
-        let (mut master, mut slave) = (0, 0);
-        let null = std::ptr::null_mut();
-        // SAFETY: two live integers; no name, settings or size.
-        let opened =
-            unsafe { libc::openpty(&mut master, &mut slave, null, null.cast(), null.cast()) };
-        assert_eq!(opened, 0, "opening a pseudo-terminal");
-        // SAFETY: new descriptors that nothing else owns.
-        let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let pty = Pty::open((80, 24));
         let mut command = Command::new("sh");
         home.move_in(&mut command);
         command.arg("-i").env("PS1", PROMPT).env("ENV", "").env("TERM", "dumb");
-        let copy = || slave.try_clone().expect("duplicating a descriptor");
-        command.stdin(copy()).stdout(copy()).stderr(copy());
-        // SAFETY: system calls only.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY, 0);
-                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP] {
-                    libc::signal(signal, libc::SIG_DFL);
-                }
-                Ok(())
-            });
-        }
+        pty.give_to(&mut command);
         let shell = command.spawn().expect("starting a shell");
-        let mut reader = master.try_clone().expect("duplicating a descriptor");
-        let (sender, output) = channel();
-        std::thread::spawn(move || {
-            let mut chunk = [0; 4096];
-            while let Ok(n @ 1..) = reader.read(&mut chunk) {
-                if sender.send(chunk[..n].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut shell = Shell { shell, terminal: master, output, shown: String::new() };
+        let output = pty.output();
+        let mut shell = Shell { shell, terminal: pty.person, output, shown: String::new() };
         shell.wait_for_prompt();
         shell
     }

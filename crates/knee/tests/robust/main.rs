@@ -44,6 +44,7 @@ mod own_loads;
 mod picture;
 mod plans;
 mod process;
+mod pty;
 mod putting_back;
 mod python;
 mod random;

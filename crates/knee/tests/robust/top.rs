@@ -1,11 +1,10 @@
 //! The live screen on a pseudo-terminal: what it shows, that keys lead into it, and that the terminal is as it was afterwards.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::CommandExt;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::process::{Child, ExitStatus};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,6 +12,7 @@ use serde_json::Value;
 use crate::explain_running::server;
 use crate::home::Home;
 use crate::process::wait_for;
+use crate::pty::Pty;
 use crate::skip::skip;
 
 /// What begins each frame, and what gives the terminal back.
@@ -43,43 +43,16 @@ fn settings(terminal: &File) -> Settings {
 }
 
 impl Screen {
-    fn new(home: &Home, arguments: &str, (columns, rows): (u16, u16)) -> Screen {
-        let (mut person, mut terminal) = (0, 0);
-        let null = std::ptr::null_mut();
-        let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: two live integers and a size; no name or settings.
-        let opened = unsafe {
-            libc::openpty(&raw mut person, &raw mut terminal, null, null.cast(), &raw const size)
-        };
-        assert_eq!(opened, 0, "opening a pseudo-terminal");
-        // SAFETY: new descriptors that nothing else owns.
-        let (person, terminal) =
-            unsafe { (File::from_raw_fd(person), File::from_raw_fd(terminal)) };
+    fn new(home: &Home, arguments: &str, size: (u16, u16)) -> Screen {
+        let pty = Pty::open(size);
         let mut command = home.knee(arguments);
-        let copy = || terminal.try_clone().expect("duplicating a descriptor");
-        command.stdin(copy()).stdout(copy()).stderr(copy());
         command.env("TERM", "xterm").env_remove("NO_COLOR");
-        // SAFETY: system calls only.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY, 0);
-                Ok(())
-            });
-        }
-        let before = settings(&terminal);
+        pty.give_to(&mut command);
+        let settings = settings(&pty.terminal);
         let knee = command.spawn().expect("starting knee");
-        let mut reader = person.try_clone().expect("duplicating a descriptor");
-        let (sender, output) = channel();
-        std::thread::spawn(move || {
-            let mut chunk = [0; 4096];
-            while let Ok(n @ 1..) = reader.read(&mut chunk) {
-                if sender.send(chunk[..n].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Screen { knee, person, terminal, settings: before, output, shown: String::new() }
+        let output = pty.output();
+        let Pty { person, terminal } = pty;
+        Screen { knee, person, terminal, settings, output, shown: String::new() }
     }
 
     fn take_in(&mut self) {

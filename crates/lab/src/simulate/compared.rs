@@ -226,8 +226,8 @@ fn deciding(name: &str, point: &ComparedPoint, decided: &[DecidingNumber]) -> Ve
     decided.iter().map(sentence).chain(stays).collect()
 }
 
-/// Those of the curves that may be the fastest at the most CPUs, the host's ranges and the model's error counted. The
-/// first has the highest simulated rate.
+/// The curves of which each may be the fastest at the most CPUs, by the host's ranges and the model's error. The first has
+/// the highest simulated rate.
 pub fn fastest<'a>(
     curves: &'a [SimulatedCurve],
     subjects: &[Subject],
