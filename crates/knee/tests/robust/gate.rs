@@ -1,7 +1,7 @@
 //! Nothing that a stranger wrote runs before the question, in whatever verb and whatever file. Each line below is
 //! refused as it is; with --yes it does run what the stranger planted, or the test would prove nothing.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
