@@ -67,6 +67,31 @@ fn all_publications_and_what_was_fitted_are_in_the_file() {
     }
 }
 
+#[test]
+fn the_manual_has_the_table_of_classes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/simulator.md");
+    let manual = std::fs::read_to_string(path).unwrap();
+    for class in Class::ALL {
+        let grade = grades().of(class);
+        // Three digits.
+        let factor = if grade.factor < 10.0 {
+            format!("{:.2}", grade.factor)
+        } else {
+            format!("{:.1}", grade.factor)
+        };
+        let line = format!(
+            "| {}, {} | {} | {factor} | {} | {}, {} |",
+            grade.publications,
+            grade.rows,
+            grade.inside,
+            grade.inside_widened,
+            grade.dared,
+            grade.right
+        );
+        assert!(grade.rows == 0 || manual.contains(&line), "{}: {line}", class.name());
+    }
+}
+
 /// Rows of publications of which each needs this factor.
 fn made(class: Class, needed: &[&[f64]]) -> Vec<GradedRow> {
     let row = |publication: usize, factor: f64| GradedRow {
