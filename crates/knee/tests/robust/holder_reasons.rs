@@ -153,22 +153,8 @@ fn is_told_alone(seen: &[(String, f64)], reason: &str) -> bool {
     share(reason) > 0.1 && others.all(|other| share(other) < share(reason))
 }
 
-#[test]
-fn each_reason_of_a_holder_is_told_alone() {
-    let home = Home::new();
-    let program = compiled(&home, SERVER);
-    for reason in REASONS {
-        let _hog = (reason == "preempted").then(hog);
-        let server = serving(&home, &program, reason);
-        let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
-        let seen = reasons(&answer, reason);
-        assert!(is_told_alone(&seen, reason), "{reason}: {seen:?}");
-    }
-}
-
-/// A busy host gives the looks at /proc few turns: then a longer look.
-#[test]
-fn each_reason_of_a_holder_is_told_alone_without_bpf() {
+/// Looks at a server of each reason, unless the host lacks what looks need: the longer the fewer of its turns a busy host lets a look see.
+fn check_each(how: &str, needs: &str) {
     let home = Home::new();
     let program = compiled(&home, SERVER);
     for reason in REASONS {
@@ -176,10 +162,10 @@ fn each_reason_of_a_holder_is_told_alone_without_bpf() {
         let server = serving(&home, &program, reason);
         let mut looks = Vec::new();
         for seconds in [2, 8, 30] {
-            let words = format!("--pid {} --without-bpf --seconds {seconds}", server.0.id());
+            let words = format!("--pid {} {how} --seconds {seconds}", server.0.id());
             let ended = home.run(&format!("explain {words} --json"));
-            if ended.stderr.contains("ptrace") {
-                return skip("reasons of holders without BPF", &ended.stderr);
+            if ended.stderr.contains(needs) {
+                return skip(&format!("reasons of holders {how}"), &ended.stderr);
             }
             assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
             let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -191,6 +177,16 @@ fn each_reason_of_a_holder_is_told_alone_without_bpf() {
         let last = looks.last().is_some_and(|seen| is_told_alone(seen, reason));
         assert!(last, "{reason}: {looks:?}");
     }
+}
+
+#[test]
+fn each_reason_of_a_holder_is_told_alone() {
+    check_each("", "BPF");
+}
+
+#[test]
+fn each_reason_of_a_holder_is_told_alone_without_bpf() {
+    check_each("--without-bpf", "ptrace");
 }
 
 /// Number of loaded BPF programs of looks: of `live_switch`.
