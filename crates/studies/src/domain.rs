@@ -43,7 +43,7 @@ pub enum Class {
     OneWord,
     /// Each waiter spins on a line of its own.
     Queues,
-    /// A lock in C that is in no other class, or no lock.
+    /// A lock or an operation in C that is in no other class, or no lock.
     Own,
 }
 
@@ -78,7 +78,7 @@ impl Class {
     pub fn of(sides: [&ComparedSide; 2]) -> Class {
         let any = |is_so: fn(&ComparedSide) -> bool| sides.iter().any(|side| is_so(side));
         match () {
-            () if any(|side| side.is_shared && side.reads > 0) => Class::Readers,
+            () if any(ComparedSide::has_readers) => Class::Readers,
             () if any(|side| side.locks > 1) => Class::ManyLocks,
             () if any(|side| side.waits == Some(Waits::Asleep)) => Class::Sleeping,
             () if any(|side| side.is_lock && side.is_empty) => Class::Empty,
@@ -117,6 +117,12 @@ impl ComparedSide {
             tasks,
         }
     }
+
+    /// Whether some operations read what others write. The reading side in C alone is a way to write an operation down.
+    fn has_readers(&self) -> bool {
+        let is_operation = self.waits.is_none() && self.reads == 100;
+        self.is_shared && self.reads > 0 && !is_operation
+    }
 }
 
 /// A reported ratio with its prediction.
@@ -145,7 +151,7 @@ pub struct GradedRow {
 pub struct GradesFile {
     /// Tables to which numbers of hosts were fitted: where, and what. They are not graded.
     pub fitted: Vec<String>,
-    /// A row for each target of each publication built into knee.
+    /// A row for each ratio of each publication, built into knee or with locks in C.
     pub row: Vec<GradedRow>,
 }
 

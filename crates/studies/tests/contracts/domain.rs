@@ -2,21 +2,62 @@
 //!
 //! With `UPDATE_EXPECT=1` the first test replays all publications, and writes `publications/grades/rows.toml`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use setup::foreign::Permitted;
+use studies::Subject;
 use studies::domain::{Class, GRADES, GradedRow, Grades, GradesFile, grades};
-use studies::replays::{Grade, Replay, Reported, publications, replay_all};
+use studies::replays::{
+    Grade, Incident, Replay, Reported, publications, read_publication, replay_all,
+};
 
 /// Publications that the test replays each time: all rows take a second.
 const FAST: [&str; 3] =
     ["cost-hierarchy-skylake", "qspinlock-simple-write", "swift-mutex-broadwell"];
 const DRAWS: u64 = 20;
 
-const FITTED: [&str; 2] = [
+/// Publications whose rates were used to choose `keep` of Intel's servers.
+const SEEN: [&str; 2] = ["lockref-pause", "stat-dentry-line"];
+
+const FITTED: [&str; 5] = [
     "concurrency-hierarchy-bench, results/skl/combined.csv: atomic additions and compare-and-exchanges of 1 to 4 threads \
      (busy and keep of skylake-4)",
     "concurrency-hierarchy-bench, results/icl/combined.csv: the same (busy and keep of icelake-4)",
+    "perfbook, amd-milan.2024.09.22a/count_atomic:u: atomic additions of 2 to 64 threads (keep of EPYC hosts)",
+    "ocaml-multicore/multicore-bench, pull request 25: additions and compare-and-exchanges of 2 cores of an Apple M3 Max \
+     (keep of Arm hosts)",
+    "publications/with-c/lockref-pause.toml and stat-dentry-line.toml: rates of fstat, open and stat (keep of Intel servers)",
 ];
+
+/// The files of graded publications with locks in C.
+fn files_with_c() -> Vec<PathBuf> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../publications/with-c"));
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_graded = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "toml") && !SEEN.contains(&&*stem(path))
+    };
+    let mut files: Vec<PathBuf> = files.filter(is_graded).collect();
+    files.sort();
+    files
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+/// The graded publications; their locks in C are compiled.
+fn all_publications() -> Vec<Arc<Incident>> {
+    let compile = |file: &Path| {
+        let program = c_locks::compile(&Permitted::typed(file.to_path_buf()), &[])?;
+        Ok(Subject::InC(Arc::new(program)))
+    };
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        Arc::new(read_publication(&path, &text, &compile).unwrap())
+    };
+    publications().into_iter().chain(files_with_c().into_iter().map(read)).collect()
+}
 
 fn rows(replay: &Replay) -> Vec<GradedRow> {
     let row = |row: &studies::replays::GradedTarget| {
@@ -39,7 +80,7 @@ fn rows(replay: &Replay) -> Vec<GradedRow> {
 #[test]
 fn the_built_in_grades_are_those_of_replays() {
     let is_update = std::env::var_os("UPDATE_EXPECT").is_some();
-    let mut replayed = publications();
+    let mut replayed = if is_update { all_publications() } else { publications() };
     replayed.retain(|one| is_update || FAST.contains(&one.name.as_str()));
     let replays = replay_all(&replayed, DRAWS, 1).unwrap();
     let row: Vec<GradedRow> = replays.iter().flat_map(rows).collect();
@@ -61,9 +102,10 @@ fn the_built_in_grades_are_those_of_replays() {
 #[test]
 fn all_publications_and_what_was_fitted_are_in_the_file() {
     assert!(!GRADES.is_empty() && grades().file.fitted == FITTED);
-    for publication in publications() {
-        let has_row = grades().file.row.iter().any(|row| row.publication == publication.name);
-        assert!(has_row, "{} has no row", publication.name);
+    let built_in = publications().into_iter().map(|publication| publication.name.clone());
+    for name in built_in.chain(files_with_c().iter().map(|path| stem(path))) {
+        let has_row = grades().file.row.iter().any(|row| row.publication == name);
+        assert!(has_row, "{name} has no row");
     }
 }
 
