@@ -16,7 +16,9 @@
 //!
 //! Seen: the first run (shares 0.585, 0.427 with the rate, 0.256 of rates) already had copies and entries into the kernel, and
 //! charged every line of a task's own. That only lines which the operation before did not use cost time came after it, so what
-//! later runs say of rates on that host is no longer blind.
+//! later runs say of rates on that host is no longer blind. That knee's own locks and mechanisms run from their source, what an
+//! instruction and a page fault cost, and that hits are in the time of an instruction, came after the third run, with all of its
+//! rows in sight.
 //!
 //! With `--records DIR` the model, traces and rates are kept there, and used again by the next run.
 

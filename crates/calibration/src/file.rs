@@ -71,7 +71,7 @@ pub fn file(
         let keys = TRANSFERS.into_iter().chain(BY_DISTANCE.into_iter().filter(has));
         table(&mut text, &name, &keys.collect::<Vec<_>>(), measured, occasion, other);
     }
-    let costs = [&COSTS[..], &["call", "own_line", "copied_line"]].concat();
+    let costs = [&COSTS[..], &["instruction", "call", "fault", "own_line", "copied_line"]].concat();
     table(&mut text, "costs", &costs, measured, occasion, other);
     text
 }

@@ -212,8 +212,17 @@ fn lost_ns(is_over: impl Fn() -> bool) -> f64 {
     gaps.iter().map(|&ns| ns.saturating_sub(read_ns)).sum::<u64>() as f64
 }
 
-/// The time of the first write to a page of memory, in ns.
-pub fn page_fault(cpu: u32) -> io::Result<Vec<f64>> {
+/// How a task first uses a page of memory.
+#[derive(Clone, Copy)]
+pub enum FirstUse {
+    /// A write: the kernel finds a page and clears it.
+    Write,
+    /// A read: the kernel maps the page of zeros that all tasks share.
+    Read,
+}
+
+/// The time of the first use of a page of memory, in ns.
+pub fn page_fault(cpu: u32, first_use: FirstUse) -> io::Result<Vec<f64>> {
     const PAGES: usize = 512;
     let part = |_: usize, _: &Meeting| {
         let round = |_| {
@@ -228,7 +237,12 @@ pub fn page_fault(cpu: u32) -> io::Result<Vec<f64>> {
                 }
                 libc::madvise(at, bytes, libc::MADV_NOHUGEPAGE);
                 let start = now_ns();
-                (0..PAGES).for_each(|page| at.cast::<u8>().add(page * 4096).write_volatile(1));
+                for byte in (0..PAGES).map(|page| at.cast::<u8>().add(page * 4096)) {
+                    match first_use {
+                        FirstUse::Write => byte.write_volatile(1),
+                        FirstUse::Read => _ = byte.read_volatile(),
+                    }
+                }
                 let ns = (now_ns() - start) as f64 / PAGES as f64;
                 libc::munmap(at, bytes);
                 Ok(ns)

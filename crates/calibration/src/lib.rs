@@ -5,6 +5,7 @@ mod barriers;
 mod contended;
 mod distances;
 mod file;
+mod instructions;
 mod keep;
 mod kernel;
 pub mod native_check;
@@ -21,6 +22,7 @@ use analysis::Quartiles;
 use anyhow::{Context, Result};
 
 use crate::contended::Storm;
+use crate::kernel::FirstUse;
 use crate::transfers::{TransferCpus, TransferKind};
 use described_hosts::DISTANCES;
 use studies::simulations::keep::KeepFit;
@@ -176,6 +178,14 @@ fn private_lines(measured: &mut Measurements, cpu: u32) -> Result<()> {
     measured.ns("costs.pause", &pause, "iterations of a loop of spin-wait hints");
     let how = "copies of pages within 256 KiB, for each line read or written";
     measured.ns("costs.copied_line", &private::copied_line(cpu)?, how);
+    match instructions::instruction(cpu)? {
+        Some(times) => {
+            let how = "of loops: four chains of additions, and loads, stores and branches as in compiled code";
+            measured.ns("costs.instruction", &times, how);
+        }
+        None => measured
+            .is_missing(&["costs.instruction"], "knee has no such loops for this architecture"),
+    }
     let [near, far] = [16 << 10, 256 << 10].map(|bytes| private::memory(cpu, bytes));
     let near = Quartiles::from_values(&near?).map_or(0.0, |near| near.median);
     let how = "a random read in 256 KiB, less one in 16 KiB";
@@ -312,6 +322,8 @@ fn system_calls(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let cpus = layout.neighbours();
     let how = "a system call of a number that the kernel lacks";
     measured.ns("costs.call", &kernel::no_call(cpus[0])?, how);
+    let how = "first reads of pages of zeros";
+    measured.ns("costs.fault", &kernel::page_fault(cpus[0], FirstUse::Read)?, how);
     let wakes = kernel::wake_nobody(cpus[0])?;
     measured.ns("costs.wake", &wakes, "futex(2) that wakes no task");
     let wake = measured.median("costs.wake");
@@ -347,7 +359,11 @@ fn system_calls(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let each = measured.median("costs.wake_each");
     let how = "from that call to the first instruction of the woken task, less the call";
     measured.ns("costs.wake_latency", &less(&latencies, wake + each), how);
-    measured.beside("a page fault on new memory", "ns", &kernel::page_fault(cpus[0])?);
+    measured.beside(
+        "a page fault on new memory",
+        "ns",
+        &kernel::page_fault(cpus[0], FirstUse::Write)?,
+    );
     interrupts(measured, Some([cpus[0], other]))
 }
 

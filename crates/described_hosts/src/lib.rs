@@ -144,7 +144,7 @@ pub const COSTS: [&str; 20] = [
 
 /// Costs that a file may leave out. Then links and memories have unlimited bandwidth, and virtual
 /// CPUs no costs of their own and no pause-loop exiting.
-pub const OPTIONAL: [&str; 10] = [
+pub const OPTIONAL: [&str; 11] = [
     "link",
     "memory",
     "exit",
@@ -153,11 +153,12 @@ pub const OPTIONAL: [&str; 10] = [
     "ple_gap",
     "instruction",
     "call",
+    "fault",
     "own_line",
     "copied_line",
 ];
 /// What the work of recorded operations costs on hosts whose file does not say it: the name, the range, and why.
-const PACE: [(&str, &str, &str); 4] = [
+const PACE: [(&str, &str, &str); 5] = [
     (
         "instruction",
         "0.15..0.3..0.6 ns",
@@ -167,6 +168,11 @@ const PACE: [(&str, &str, &str); 4] = [
         "call",
         "20..60..200 ns",
         "into the kernel and back, with and without page table isolation and other mitigations",
+    ),
+    (
+        "fault",
+        "100..250..1000 ns",
+        "the cheapest page fault, of a page of zeros; the most in a virtual machine",
     ),
     (
         "own_line",
@@ -322,8 +328,12 @@ impl NumberReader {
 pub struct Pace {
     /// An instruction, with its accesses to lines that are at hand.
     pub instruction: f64,
-    /// Entering the kernel and leaving it.
+    /// Entering the kernel by a system call, and leaving it.
     pub call: f64,
+    /// Entering it by an exception such as a page fault, and leaving it.
+    pub fault: f64,
+    /// Going to sleep, until another task runs: that of the host's `park` and `switch`.
+    pub sleep: f64,
     /// A line of its own that the operation before did not use.
     pub own_line: f64,
     /// A line of its own that a string instruction reads or writes.
@@ -452,6 +462,8 @@ impl DescribedHost {
         Pace {
             instruction: number("instruction"),
             call: number("call"),
+            fault: number("fault"),
+            sleep: number("park") + number("switch"),
             own_line: number("own_line"),
             copied_line: number("copied_line"),
             atomic: number("atomic"),

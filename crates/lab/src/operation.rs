@@ -9,8 +9,8 @@ use engines::simulated::NS;
 use host::terminal::hint;
 use host::{Placement, in_parallel, topology::points};
 use records::operations::{Copies, RecordedOperations};
-use studies::operations::point;
 use studies::simulations::{Conditions, SimulatedPoint};
+use studies::{operation_sources, operations};
 
 /// The host that operations are simulated on, and for how long.
 #[derive(clap::Args)]
@@ -81,9 +81,17 @@ fn curve(
         None => host.clone(),
     };
     let conditions = conditions(recorded, host, flags);
-    let all = in_parallel(counts.len(), |index| point(recorded, &conditions, counts[index], None));
+    let all = in_parallel(counts.len(), |index| point(recorded, &conditions, counts[index]));
     let all: Vec<SimulatedPoint> = all.into_iter().collect::<Result<_>>()?;
     let stops = all.last().map(|last| stops(recorded, &conditions, last)).transpose()?;
+    let source = operation_sources::source(&recorded.operation);
+    let warnings = match source {
+        Some(source) => vec![format!(
+            "the source of {} is simulated, not its recorded accesses: these lack how a task waits for others",
+            source.name()
+        )],
+        None => recorded.warnings.clone(),
+    };
     Ok(SimulatedOperation {
         operation: recorded.operation.clone(),
         on: recorded.on.clone(),
@@ -93,8 +101,20 @@ fn curve(
         instruction_ns: host.pace(Draw::Middle).instruction / NS as f64,
         points: all.iter().map(operation_point).collect(),
         stops: stops.unwrap_or_default(),
-        warnings: recorded.warnings.clone(),
+        warnings,
     })
+}
+
+/// An operation on this many CPUs: its source where knee has it, else its recorded accesses.
+fn point(
+    recorded: &RecordedOperations,
+    conditions: &Conditions,
+    cpus: usize,
+) -> Result<SimulatedPoint> {
+    match operation_sources::source(&recorded.operation) {
+        Some(source) => operation_sources::point(&source, recorded, conditions, cpus),
+        None => operations::point(recorded, conditions, cpus, None),
+    }
 }
 
 fn operation_point(point: &SimulatedPoint) -> OperationPoint {
@@ -132,7 +152,7 @@ fn fitted(
     rate: f64,
 ) -> Result<DescribedHost> {
     let conditions = Conditions { draws: 0, ..conditions(recorded, host, flags) };
-    let simulated_ps = 1e12 / point(recorded, &conditions, 1, None)?.middle.rate();
+    let simulated_ps = 1e12 / point(recorded, &conditions, 1)?.middle.rate();
     let instruction = host.pace(Draw::Middle).instruction;
     let work_ps = recorded.instructions() * instruction;
     let wanted_ps = 1e12 / rate - (simulated_ps - work_ps);
@@ -153,12 +173,16 @@ fn stops(
 ) -> Result<Vec<StoppingLine>> {
     /// What is less than this is within the noise of a simulation.
     const FASTER: f64 = 1.05;
+    if operation_sources::source(&recorded.operation).is_some() {
+        return Ok(Vec::new());
+    }
     let once = Conditions { draws: 0, ..conditions.clone() };
     let shared =
         recorded.lines.iter().enumerate().filter(|(_, line)| line.copies != Copies::PerPair);
     let shared: Vec<usize> = shared.map(|(index, _)| index).collect();
-    let without =
-        in_parallel(shared.len(), |index| point(recorded, &once, last.cpus, Some(shared[index])));
+    let without = in_parallel(shared.len(), |index| {
+        operations::point(recorded, &once, last.cpus, Some(shared[index]))
+    });
     let mut stops = Vec::new();
     for (index, without) in shared.into_iter().zip(without) {
         let line = &recorded.lines[index];

@@ -78,9 +78,15 @@ pub struct RecordedOperation {
     /// copy or clear.
     #[serde(default)]
     pub copied_lines: u32,
-    /// How often it enters the kernel: system calls, and exceptions such as page faults.
+    /// How often it enters the kernel: system calls, and `faults`.
     #[serde(default = "one")]
     pub entries: u32,
+    /// How often it enters the kernel by an exception such as a page fault.
+    #[serde(default)]
+    pub faults: u32,
+    /// How often it goes to sleep.
+    #[serde(default)]
+    pub sleeps: u32,
 }
 
 fn one() -> u32 {

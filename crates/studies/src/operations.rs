@@ -79,7 +79,9 @@ impl Once<'_> {
         ensure!(self.cpus <= described.cpus(), "{} has {} CPUs", described.name, described.cpus());
         let order = described.topology().ordered(self.conditions.placement);
         let used: Vec<usize> = order[..self.cpus].iter().map(|cpu| cpu.cpu as usize).collect();
-        let host = described.host(self.draw);
+        let mut host = described.host(self.draw);
+        // The time of an instruction has accesses to lines at hand.
+        (host.costs.load, host.costs.store) = (0, 0);
         let lines = self.recorded.lines.len();
         let region = Region::new((1 << 20) + lines * described.cpus() * 128)?;
         let nodes: Vec<u16> = used.iter().map(|cpu| host.cpus[*cpu].node).collect();
@@ -198,10 +200,12 @@ impl Player<'_> {
     }
 
     fn operate(&mut self, operation: &RecordedOperation) {
-        let Pace { call, own_line, copied_line, .. } = self.pace;
+        let Pace { call, fault, sleep, own_line, copied_line, .. } = self.pace;
         let lines = f64::from(operation.own_lines) * own_line
             + f64::from(operation.copied_lines) * copied_line;
-        self.owed += (lines + f64::from(operation.entries) * call) as u64;
+        let calls = operation.entries.saturating_sub(operation.faults);
+        let entries = f64::from(calls) * call + f64::from(operation.faults) * fault;
+        self.owed += (lines + entries + f64::from(operation.sleeps) * sleep) as u64;
         for (after, step) in &operation.steps {
             self.owed += (f64::from(*after) * self.pace.instruction) as u64;
             if *step == RecordedStep::OwnAtomic {

@@ -74,14 +74,16 @@ enum Call {
     Compares,
     /// Interrupts other CPUs.
     Interrupts,
-    /// Enters the kernel: what it accesses first lies on no task's stack.
+    /// Enters the kernel by a system call: what it accesses first lies on no task's stack.
     Enters,
+    /// Enters it by an exception.
+    Faults,
     Other,
 }
 
 /// What functions whose names begin so do; the first that fits decides.
 const CALLS: [(&str, Call); 44] = {
-    use Call::{Compares, Enters, Give, Interrupts, Other, Take, TakeShared, Waits};
+    use Call::{Compares, Enters, Faults, Give, Interrupts, Other, Take, TakeShared, Waits};
     use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Spin};
     [
         ("native_queued_spin_lock_slowpath", Waits),
@@ -122,7 +124,7 @@ const CALLS: [(&str, Call); 44] = {
         ("lockref_", Compares),
         ("entry_SYSCALL_64_", Other),
         ("entry_SYSCALL_64", Enters),
-        ("error_entry", Enters),
+        ("error_entry", Faults),
         ("smp_call_function", Interrupts),
         ("native_smp_send", Interrupts),
         ("x2apic_send_IPI", Interrupts),
@@ -226,9 +228,13 @@ impl<'a> Recording<'a> {
         let takings = self.takings(steps, &calls);
         let copying = copying(steps);
         let mut made = Made::default();
-        let enters = |call: &Call| *call == Call::Enters;
-        let runs = calls.chunk_by(|a, b| enters(a) == enters(b));
-        made.operation.entries = runs.filter(|run| run.first().is_some_and(enters)).count() as u32;
+        let runs_of = |wanted: Call| {
+            let runs = calls.chunk_by(|a, b| (*a == wanted) == (*b == wanted));
+            runs.filter(|run| run.first() == Some(&wanted)).count() as u32
+        };
+        made.operation.faults = runs_of(Call::Faults);
+        made.operation.entries = runs_of(Call::Enters) + made.operation.faults;
+        made.operation.sleeps = self.sleeps(steps);
         for (index, (step, call)) in steps.iter().zip(&calls).enumerate() {
             let StepKind::Access { how, .. } = step.what else { continue };
             let Some((is_user, address)) = accessed(step) else { continue };
@@ -253,6 +259,18 @@ impl<'a> Recording<'a> {
         let end = steps.last().map_or(0, |step| step.at);
         made.operation.then = end.saturating_sub(made.at);
         made
+    }
+
+    /// How often an operation goes to sleep: a task that yields its CPU mostly keeps it.
+    fn sleeps(&self, steps: &[Step]) -> u32 {
+        let sleeps = |step: &&Step| match step.what {
+            StepKind::Waits { instruction } => {
+                let function = self.known.image.function(instruction);
+                !function.is_some_and(|name| name.starts_with("do_sched_yield"))
+            }
+            _ => false,
+        };
+        steps.iter().filter(sleeps).count() as u32
     }
 
     /// The steps that take locks and give them back, by their indices: those of pairs only.
@@ -305,7 +323,8 @@ impl<'a> Recording<'a> {
         let waiting: usize = self.waiting.values().sum();
         if let Some((function, _)) = self.waiting.iter().max_by_key(|(_, count)| **count) {
             warnings.push(format!(
-                "{waiting} of {operations} operations wait for something (in {function}): the simulation does not"
+                "{waiting} of {operations} operations wait for something (in {function}): the simulation has their going to \
+                 sleep, not how long they do"
             ));
         }
         if self.interrupting > 0 {

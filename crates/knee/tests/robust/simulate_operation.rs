@@ -33,7 +33,7 @@ fn an_operation_stops_at_the_line_that_all_tasks_write() {
         "`open_close_own` of 6.1.",
         "At 56 CPUs without `aa_profile.label.count?` it would be",
         "simulated, not measured",
-        "an instruction takes 0.30 ns, assumed",
+        "an instruction takes 0.30 ns, by the host's costs.instruction",
     ] {
         assert!(page.replace("\n  ", " ").contains(said), "{said}: {page}");
     }
@@ -41,6 +41,23 @@ fn an_operation_stops_at_the_line_that_all_tasks_write() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR"));
     let golden = golden.join("../answers/tests/golden/simulate-operation.json");
     expect_file![golden].assert_eq(&format!("{answer:#}\n"));
+}
+
+#[test]
+fn the_source_of_a_lock_of_knee_is_simulated_in_place_of_its_trace() {
+    let home = Home::new();
+    fs::write(home.path("steps.json"), STEPS.replace("\"open_close_own\"", "\"lock_mcs\""))
+        .unwrap();
+    let line = "simulate operation steps.json --host skylake-28-2s --cpus 1,56 --draws 0";
+    let page = home.run(line).stdout.replace("\n  ", " ");
+    assert!(page.contains("the source of mcs is simulated"), "{page}");
+    assert!(!page.contains("stops it"), "{page}");
+    let answer = answer(&home, &format!("{line} --json"));
+    let rate = |point: usize| {
+        answer["operations"][0]["points"][point]["operations_per_s"].as_f64().unwrap()
+    };
+    // The section has all of the operation, and one task at a time is in it.
+    assert!(rate(1) < rate(0) * 1.1, "{answer:#}");
 }
 
 #[test]

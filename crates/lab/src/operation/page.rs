@@ -4,6 +4,7 @@ use answers::{OperationCurves, OperationPoint, SimulatedOperation, StoppingLine}
 use pages::{Block, Page, PageKind, PageTable, Section};
 use records::operations::Copies;
 use reports::{OVER_CPUS, Reaching, value_panel};
+use studies::operation_sources;
 use text::prose::counted;
 use text::quantity::short;
 use text::table::{Align, Table};
@@ -40,7 +41,8 @@ fn answer(one: &SimulatedOperation, host: &str) -> Vec<String> {
     let curve =
         format!("`{operation}` of {on} on {host}, simulated: operations/s {}", told.join(", "));
     let stop = match &stops[..] {
-        _ if last.cpus == 1 => None,
+        // Which line stops it is told of recorded accesses only.
+        _ if last.cpus == 1 || operation_sources::source(operation).is_some() => None,
         [] => {
             Some(format!("no line that all tasks need stops it at {}", counted(last.cpus, "CPU")))
         }
@@ -141,7 +143,7 @@ fn method(curves: &OperationCurves) -> Vec<String> {
                 short(rate)
             ),
             None => format!(
-                "an instruction takes {:.2} ns, assumed: the rate of one CPU (--rate, --record) would fit it",
+                "an instruction takes {:.2} ns, by the host's costs.instruction: the rate of one CPU (--rate, --record) would fit it",
                 one.instruction_ns
             ),
         };

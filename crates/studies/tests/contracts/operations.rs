@@ -1,6 +1,6 @@
 //! Recorded operations on described hosts: what they share stops them, and nothing else does.
 
-use described_hosts::DescribedHost;
+use described_hosts::{DescribedHost, Draw};
 use engines::simulated::NS;
 use records::operations::{
     Copies, RecordedLine, RecordedLock, RecordedLockKind, RecordedOperation, RecordedOperations,
@@ -15,6 +15,7 @@ fn host() -> DescribedHost {
     [
         ("instruction", 1000.0),
         ("call", 500_000.0),
+        ("fault", 250_000.0),
         ("own_line", 10_000.0),
         ("copied_line", 20_000.0),
     ]
@@ -60,12 +61,21 @@ fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
     near(rate(&nothing, 48, None), 48.0, "as many on each of 48");
     let entering =
         RecordedOperation { then: 400, own_lines: 10, copied_lines: 25, entries: 2, ..empty() };
-    let entering = RecordedOperations { tasks: vec![vec![entering]], ..nothing };
+    let of_one = |operation: RecordedOperation| RecordedOperations {
+        tasks: vec![vec![operation]],
+        ..nothing.clone()
+    };
+    let faulting = RecordedOperation { entries: 4, faults: 2, ..entering.clone() };
+    let sleeping = RecordedOperation { sleeps: 1, ..empty() };
+    let entering = of_one(entering);
     near(
         rate(&entering, 1, None),
         0.5,
         "400 ns of instructions, 100 and 500 of lines, 1000 of calls",
     );
+    near(rate(&of_one(faulting), 1, None), 0.4, "and 500 of page faults");
+    let sleep_us = host().pace(Draw::Middle).sleep / (1000 * NS) as f64;
+    near(rate(&of_one(sleeping), 1, None), 1.0 / (1.0 + sleep_us), "and a sleep");
     let own = recorded(&[OwnAtomic], Copies::One, None);
     near(rate(&own, 24, None), 24.0 * rate(&own, 1, None), "atomics of their own");
     // Not of stores: a CPU goes on while its buffer waits for the line.

@@ -16,7 +16,7 @@ use records::{
 use runner::places::guest::traced::TracedGuest;
 use runner::places::guest::{directory_of_run, program_in_guest};
 use setup::foreign::Foreign;
-use workloads::{ParameterKind, Workload};
+use workloads::{Family, ParameterKind, Workload};
 
 use super::TIME;
 use super::guest_flags::GuestFlags;
@@ -80,7 +80,7 @@ impl Operation {
         let workload = plan::workload(&load.name())?;
         let given: BTreeMap<String, String> = flags.settings.iter().cloned().collect();
         let work = native_job(workload, &given)?;
-        let name = workload.name.to_string();
+        let name = name_with_settings(workload, &given);
         Ok(Operation { name, work: TracedWork::Workload(work), meets: false })
     }
 
@@ -209,6 +209,14 @@ pub fn path_calls() -> Result<&'static [&'static str]> {
         Some(ParameterKind::Choice(calls)) => Ok(calls),
         _ => bail!("internal error: {PATH_CALL} has no choice of calls"),
     }
+}
+
+/// The name of a workload, of a lock or mechanism with its settings: of others, a simulation runs the source.
+fn name_with_settings(workload: &Workload, given: &BTreeMap<String, String>) -> String {
+    let has_source = matches!(workload.spec.family, Family::UserLocks | Family::UserMechanisms);
+    let settings =
+        given.iter().filter(|_| has_source).map(|(name, value)| format!("{name}={value}"));
+    [workload.name.to_string()].into_iter().chain(settings).collect::<Vec<_>>().join(" ")
 }
 
 fn native_job(workload: &Workload, given: &BTreeMap<String, String>) -> Result<NativeJob> {
