@@ -37,14 +37,14 @@ pub enum Class {
     Sleeping,
     /// Sections do nothing at all.
     Empty,
+    /// A lock or an operation in C that is in no other class, or no lock.
+    Own,
     /// Up to four tasks at both points.
     Few,
     /// Waiters of one of both locks spin on one word.
     OneWord,
     /// Each waiter spins on a line of its own.
     Queues,
-    /// A lock or an operation in C that is in no other class, or no lock.
-    Own,
 }
 
 impl Class {
@@ -54,10 +54,10 @@ impl Class {
         Class::ManyLocks,
         Class::Sleeping,
         Class::Empty,
+        Class::Own,
         Class::Few,
         Class::OneWord,
         Class::Queues,
-        Class::Own,
     ];
 
     /// The name in tables and sentences.
@@ -81,9 +81,9 @@ impl Class {
             () if any(ComparedSide::has_readers) => Class::Readers,
             () if any(|side| side.locks > 1) => Class::ManyLocks,
             () if any(|side| side.waits == Some(Waits::Asleep)) => Class::Sleeping,
-            () if any(|side| side.is_lock && side.is_empty) => Class::Empty,
-            () if !any(|side| side.tasks > 4) => Class::Few,
+            () if any(ComparedSide::has_empty_sections) => Class::Empty,
             () if any(|side| side.waits.is_none()) => Class::Own,
+            () if !any(|side| side.tasks > 4) => Class::Few,
             () if any(|side| side.waits == Some(Waits::OneWord)) => Class::OneWord,
             () => Class::Queues,
         }
@@ -118,10 +118,19 @@ impl ComparedSide {
         }
     }
 
-    /// Whether some operations read what others write. The reading side in C alone is a way to write an operation down.
+    /// Whether some operations read what others write.
     fn has_readers(&self) -> bool {
-        let is_operation = self.waits.is_none() && self.reads == 100;
-        self.is_shared && self.reads > 0 && !is_operation
+        self.is_shared && self.reads > 0 && !self.is_operation()
+    }
+
+    /// Whether nothing is done in its sections.
+    fn has_empty_sections(&self) -> bool {
+        self.is_lock && self.is_empty && !self.is_operation()
+    }
+
+    /// Whether all take the reading side of a lock in C, which is how an operation is written down.
+    fn is_operation(&self) -> bool {
+        self.is_shared && self.waits.is_none() && self.reads == 100
     }
 }
 
