@@ -9,7 +9,9 @@ mod compiled;
 mod depends;
 mod flow;
 mod futex;
+mod heap;
 mod instruction;
+mod wide;
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -298,6 +300,8 @@ impl<M: Machine> Task<'_, M> {
             Hook::Operations => return self.instance.operations.load(Relaxed),
             Hook::Arrive => self.m.annotate(Annotation::Arrive),
             Hook::Choose => return self.choose(a as u32, state),
+            Hook::BeginWide => self.begin_wide(a as usize, state),
+            Hook::EndWide => self.end_wide(state),
             Hook::Park => {
                 self.park(a as usize, b as u32, Sleep::UNTIL_WOKEN, state);
             }
@@ -306,6 +310,11 @@ impl<M: Machine> Task<'_, M> {
             }
             Hook::Syscall => return self.syscall(arguments, state),
             Hook::Bytes(function) => return self.bytes(function, a, b, c),
+            Hook::Heap(function) => return self.heap_function(function, a, b, c),
+            Hook::Exception => self.refuse(
+                "it throws an exception, whose way a search does not follow",
+                "let it do without, or give it input for which it throws none",
+            ),
             Hook::AssertFail => {
                 // SAFETY: __assert_fail gets the condition as a C string.
                 let condition = unsafe { std::ffi::CStr::from_ptr(a as *const _) };

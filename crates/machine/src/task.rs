@@ -200,6 +200,12 @@ pub trait Machine {
         false
     }
 
+    /// Whether a load may see older values than the last: then what several accesses do as one must be one.
+    #[inline(always)]
+    fn reads_old_values(&self) -> bool {
+        false
+    }
+
     /// The number of the task's last read, by which later accesses say that they depend on it.
     #[inline(always)]
     fn last_read(&self) -> Option<u8> {

@@ -86,12 +86,19 @@ impl<M: Machine> Task<'_, M> {
 
     /// A word that tasks may share, or a fault.
     pub(super) fn shared(&self, address: usize, size: u8) -> Place {
-        self.comes_to_stack(Place { address, size });
+        self.comes_to_place(Place { address, size });
         if !self.is_shared(address, size.into()) {
             self.refuse_foreign_stack(address);
             self.fail(
-                "an atomic access to memory that is neither in the lock, nor in a static variable, nor in a _Thread_local one"
+                "an atomic access to memory that is neither in the lock, nor in a static variable, nor in a _Thread_local one, nor \
+                 allocated"
                     .to_string(),
+            );
+        }
+        if self.instance.program.parts.has_wide(address - self.instance.region.0) {
+            self.refuse(
+                "an atomic access to a part of what others access with 16 bytes",
+                "access it with 16 bytes each time, or plainly where no other task does",
             );
         }
         if !address.is_multiple_of(usize::from(size)) {
@@ -174,7 +181,7 @@ impl<M: Machine> Task<'_, M> {
         self.last_load.set(Some((state, value)));
         self.notes_read();
         // Others have run meanwhile.
-        self.comes_to_stack(place);
+        self.comes_to_place(place);
         value
     }
 
@@ -198,7 +205,7 @@ impl<M: Machine> Task<'_, M> {
         if !matches!(op, Op::Store(_)) {
             self.notes_read();
         }
-        self.comes_to_stack(place);
+        self.comes_to_place(place);
         old
     }
 
@@ -219,7 +226,7 @@ impl<M: Machine> Task<'_, M> {
         let (mut at, end) = (address, address + bytes);
         while at < end {
             let place = Place { address: at, size: piece(at, end) };
-            self.comes_to_stack(place);
+            self.comes_to_place(place);
             self.depend(place);
             let value = reads.then(|| match once {
                 Some(state) => self.load(place, self.volatile_order(Ordering::Acquire), state),
@@ -342,8 +349,27 @@ impl<M: Machine> Task<'_, M> {
         Some(old)
     }
 
+    /// An access to memory of a search's own: to what lives there, in whole words.
+    pub(super) fn comes_to_place(&self, place: Place) {
+        self.comes_to_heap(place);
+        self.comes_to_stack(place);
+        self.comes_to_words(place);
+    }
+
+    /// Where loads may read old values, accesses are to whole words: what is accessed by parts has smaller ones.
+    fn comes_to_words(&self, place: Place) {
+        let Some(edges) = self.instance.edges.get().filter(|_| self.m.reads_old_values()) else {
+            return;
+        };
+        let offset = place.address.wrapping_sub(self.instance.region.0);
+        if let Some((array, within)) = edges.cut_by(offset, place.size.into()) {
+            self.instance.program.parts.cut(array, within, place.size.into());
+            self.refuse("the parts of a variable became known too late", "check it again");
+        }
+    }
+
     /// An access to a stack in the region: of another task, only to what lives there.
-    pub(super) fn comes_to_stack(&self, place: Place) {
+    fn comes_to_stack(&self, place: Place) {
         let Place { address, size } = place;
         let Some(stacks) = &self.instance.apart else { return };
         let Some((owner, offset)) = stacks.owner(address) else { return };
@@ -360,8 +386,8 @@ impl<M: Machine> Task<'_, M> {
 
     /// The value of a word that a compare-exchange expects, in a local variable.
     pub(super) fn expected(&self, place: Place) -> u64 {
-        if self.instance.apart.is_some() && self.is_shared(place.address, place.size.into()) {
-            self.comes_to_stack(place);
+        if self.is_shared(place.address, place.size.into()) {
+            self.comes_to_place(place);
             return with_size!(place.size, self.get(place));
         }
         if !self.is_own(place.address, place.size.into(), true) {

@@ -75,7 +75,7 @@ impl<M: Machine> Task<'_, M> {
             // SAFETY: the task's own stack, or a constant.
             return unsafe { read(place.address, place.size) };
         }
-        self.comes_to_stack(place);
+        self.comes_to_place(place);
         self.depend(place);
         with_size!(place.size, self.get(place))
     }
@@ -85,7 +85,7 @@ impl<M: Machine> Task<'_, M> {
             // SAFETY: the task's own stack.
             return unsafe { write(place.address, place.size, value) };
         }
-        self.comes_to_stack(place);
+        self.comes_to_place(place);
         self.depend(place);
         with_size!(place.size, self.set(place, value));
     }

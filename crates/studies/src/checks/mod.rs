@@ -159,9 +159,11 @@ fn with_scenario<R>(
 ) -> Result<R> {
     let mut result = None;
     loop {
-        visit(subject, scenario, locks, mutation, &mut |setup| result = Some(act(setup)))?;
-        // A program in C may be found to need stacks of another kind.
+        let visited =
+            visit(subject, scenario, locks, mutation, &mut |setup| result = Some(act(setup)));
+        // A program in C may be found to need other stacks, or another heap: also before its tasks begin.
         if !matches!(subject, Subject::InC(program) if program.take_learned()) {
+            visited?;
             return result.context("the tasks were never started");
         }
     }
