@@ -11,6 +11,7 @@ mod flow;
 mod futex;
 mod heap;
 mod instruction;
+mod tries;
 mod wide;
 
 use std::cell::{Cell, RefCell};
@@ -29,6 +30,7 @@ use crate::entry::{
 use crate::hooks::Hook;
 use crate::instance::Instance;
 use flow::{Flow, Head};
+use tries::Try;
 
 /// Choices of one `knee_choose` at most.
 const CHOICES_MAX: u32 = 16;
@@ -47,6 +49,8 @@ struct Task<'a, M: Machine> {
     announced: Cell<Option<Announced>>,
     /// The state of the last load and what it read, if nothing else came since.
     last_load: Cell<Option<(u64, u64)>>,
+    /// The last access that left memory as it was, if nothing else came since.
+    last_try: Cell<Option<Try>>,
     /// Where the hook stands that is running, or was last.
     site: Cell<CodeSite>,
     errno: Cell<i32>,
@@ -97,6 +101,7 @@ fn enter<M: Machine>(
         pending: Cell::new([Pending::None; PENDING_MAX]),
         announced: Cell::new(None),
         last_load: Cell::new(None),
+        last_try: Cell::new(None),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),
         flow: following.map(|(flow, _)| flow),
@@ -264,14 +269,14 @@ impl<M: Machine> Task<'_, M> {
             }
             Hook::Fence => {
                 self.forget(state);
-                self.last_load.set(None);
+                self.ends_wait();
                 if ordering(a) != Ordering::Relaxed {
                     self.m.fence(ordering(a));
                 }
             }
             Hook::FenceLoads | Hook::FenceStores => {
                 self.forget(state);
-                self.last_load.set(None);
+                self.ends_wait();
                 match hook {
                     Hook::FenceLoads => self.m.fence_loads(),
                     _ => self.m.fence_stores(),
@@ -332,7 +337,7 @@ impl<M: Machine> Task<'_, M> {
             self.refuse(&format!("knee_choose({below})"), "choose below 1 to 16");
         }
         self.forget(state);
-        self.last_load.set(None);
+        self.ends_wait();
         self.has_effect();
         if below == 1 { 0 } else { self.m.random(below).into() }
     }

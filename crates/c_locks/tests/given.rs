@@ -273,6 +273,42 @@ fn atomic_accesses_of_16_bytes_are_searched_on_x86() {
     check("a.c", &half, &[(X86, "a part of what others access with 16 bytes")]);
 }
 
+/// A spin of a thousand tries before a task sleeps, and a backoff that grows.
+#[test]
+fn loops_that_count_their_tries_are_searched() {
+    let lock = |take: &str, wake: &str| {
+        format!(
+            "#include <knee_lock.h>\nstruct lock {{ int word; }};
+            static void take(struct lock *lock) {{ {take} }}
+            static void release(struct lock *lock)
+            {{
+                __atomic_store_n(&lock->word, 0, __ATOMIC_RELEASE); {wake}
+            }}
+            KNEE_LOCK(struct lock, take(lock), release(lock))\n"
+        )
+    };
+    let spins = |order: &str| {
+        format!(
+            "for (;;) {{
+                for (int tries = 0; tries < 1000; tries++)
+                    if (!__atomic_load_n(&lock->word, __ATOMIC_RELAXED) && !__atomic_exchange_n(&lock->word, 1, {order}))
+                        return;
+                knee_park(&lock->word, 1);
+            }}"
+        )
+    };
+    let (spins, relaxed) = (spins("__ATOMIC_ACQUIRE"), spins("__ATOMIC_RELAXED"));
+    check("a.c", &lock(&spins, "knee_wake(&lock->word, 1);"), &[(X86, "holds"), (RC11, "holds")]);
+    check("a.c", &lock(&spins, ""), &[(X86, "deadlock")]);
+    check("a.c", &lock(&relaxed, "knee_wake(&lock->word, 1);"), &[(RC11, "data race")]);
+    let backs_off =
+        "for (unsigned int pause = 0; __atomic_exchange_n(&lock->word, 1, __ATOMIC_ACQUIRE);) {
+            pause = (pause + pause / 4 + 1) & 0x1ffff;
+            for (volatile unsigned int i = 0; i < pause % 64; i++) ;
+        }";
+    check("a.c", &lock(backs_off, ""), &[(X86, "holds"), (RC11, "holds")]);
+}
+
 #[test]
 fn a_futex_by_the_instruction_for_system_calls_is_seen() {
     let lock = |wake: &str| {

@@ -159,6 +159,9 @@ impl<M: Machine> Task<'_, M> {
         if let Some(value) = self.own_atomic(place, Op::Load, 0, state) {
             return value;
         }
+        if let Some(value) = self.finds_the_same(place.address, Op::Load, state) {
+            return value;
+        }
         let place = self.shared(place.address, place.size);
         let ordering = match ordering {
             Ordering::Release => Ordering::Relaxed,
@@ -179,6 +182,7 @@ impl<M: Machine> Task<'_, M> {
             }
         };
         self.last_load.set(Some((state, value)));
+        self.tried(self.last_try.get(), place.address, Op::Load, state, value);
         self.notes_read();
         // Others have run meanwhile.
         self.comes_to_place(place);
@@ -190,8 +194,12 @@ impl<M: Machine> Task<'_, M> {
         if let Some(old) = self.own_atomic(place, op, order, state) {
             return old;
         }
+        if let Some(old) = self.finds_the_same(place.address, op, state) {
+            return old;
+        }
         let place = self.shared(place.address, place.size);
-        self.last_load.set(None);
+        let before = self.last_try.get();
+        self.ends_wait();
         self.depend(place);
         self.forget(state);
         let ordering = match (op, ordering(order)) {
@@ -204,6 +212,9 @@ impl<M: Machine> Task<'_, M> {
         let old = with_size!(place.size, self.op(place, op, ordering));
         if !matches!(op, Op::Store(_)) {
             self.notes_read();
+            if op.written(old, place.size).is_none_or(|new| new == old) {
+                self.tried(before, place.address, op, state, old);
+            }
         }
         self.comes_to_place(place);
         old
@@ -221,7 +232,7 @@ impl<M: Machine> Task<'_, M> {
     ) {
         if !writes {
             // A loop that also reads this is no wait for the word of its load alone.
-            self.last_load.set(None);
+            self.ends_wait();
         }
         let (mut at, end) = (address, address + bytes);
         while at < end {
@@ -330,6 +341,7 @@ impl<M: Machine> Task<'_, M> {
             // SAFETY: as above.
             unsafe { write(address, size, new) };
         }
+        self.last_try.set(None);
         if op == Op::Load && self.last_load.replace(Some((state, old))) == Some((state, old)) {
             self.instance.program.stacks.set_apart();
             self.refuse(
@@ -338,7 +350,7 @@ impl<M: Machine> Task<'_, M> {
             );
         }
         if writes {
-            self.last_load.set(None);
+            self.ends_wait();
         }
         let is_barrier =
             writes && !matches!(op, Op::Store(_)) && ordering(order) == Ordering::SeqCst;
@@ -411,7 +423,7 @@ impl<M: Machine> Task<'_, M> {
 
     fn writes(&self, place: Place, volatile: Option<u64>) {
         self.has_effect();
-        self.last_load.set(None);
+        self.ends_wait();
         // SAFETY: a word of the region.
         let old = unsafe { read(place.address, place.size) };
         self.add(Pending::Write { place, value: old, site: self.site.get(), volatile });

@@ -10,7 +10,7 @@ use crate::hooks::HeapFunction;
 impl<M: Machine> Task<'_, M> {
     /// Calls a function with these arguments.
     pub(super) fn heap_function(&self, function: HeapFunction, a: u64, b: u64, c: u64) -> u64 {
-        self.last_load.set(None);
+        self.ends_wait();
         self.has_effect();
         match function {
             HeapFunction::Malloc => self.allocate(a, 1, ones(8)),

@@ -34,7 +34,7 @@ impl<M: Machine> Task<'_, M> {
         let instruction = &self.instance.program.instructions[number];
         if let Action::Fence(ordering) = instruction.action {
             self.forget(state);
-            self.last_load.set(None);
+            self.ends_wait();
             return self.m.fence(ordering);
         }
         if instruction.action == Action::SystemCall {
@@ -113,7 +113,7 @@ impl<M: Machine> Task<'_, M> {
             // `lock addl $0, (%rsp)` is a full barrier.
             if !matches!(op, Op::Load | Op::Store(_)) {
                 self.forget(state);
-                self.last_load.set(None);
+                self.ends_wait();
                 self.m.fence(Ordering::SeqCst);
             }
             return old;

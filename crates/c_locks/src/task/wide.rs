@@ -22,7 +22,7 @@ impl<M: Machine> Task<'_, M> {
             self.fail("an atomic access of 16 bytes that is not aligned to them".to_string());
         }
         self.instance.program.parts.add_wide(address.wrapping_sub(self.instance.region.0));
-        self.last_load.set(None);
+        self.ends_wait();
         self.has_effect();
         loop {
             self.forget(state);

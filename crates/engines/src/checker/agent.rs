@@ -290,6 +290,10 @@ impl Machine for Checked<'_> {
         self.world.borrow().rules.is_some()
     }
 
+    fn is_timeless(&self) -> bool {
+        true
+    }
+
     fn reads_old_values(&self) -> bool {
         self.world.borrow().reads_old()
     }

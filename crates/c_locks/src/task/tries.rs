@@ -1,0 +1,70 @@
+//! Loops that count their tries: a spin that ends after a thousand, a backoff that grows. Each try is another state of the task, and
+//! finds nothing new as long as no other task runs. So only the first tries are steps of a search, between which others run;
+//! the others find at once what the last step found, up to the end of the loop. What depends on a number of tries between
+//! these is not searched.
+
+use machine::{CodeSite, Machine, Op};
+
+use super::Task;
+
+/// Tries in a row that are steps.
+const STEPS: u32 = 4;
+/// Tries in a row after which a search gives up.
+const TRIES_MAX: u32 = 200_000;
+
+/// An access that left memory as it was.
+#[derive(Clone, Copy)]
+pub struct Try {
+    address: usize,
+    op: Op<u64>,
+    site: CodeSite,
+    state: u64,
+    value: u64,
+    /// How many there were in a row.
+    count: u32,
+}
+
+impl<M: Machine> Task<'_, M> {
+    /// Something else than a try came.
+    pub(super) fn ends_wait(&self) {
+        self.last_load.set(None);
+        self.last_try.set(None);
+    }
+
+    /// What the task finds if it tries the same again, and needs no step for that. Where dependencies matter, each is one.
+    pub(super) fn finds_the_same(&self, address: usize, op: Op<u64>, state: u64) -> Option<u64> {
+        let last = self.last_try.get().filter(|last| {
+            (last.address, last.op, last.site) == (address, op, self.site.get())
+                && last.state != state
+                && last.count >= STEPS
+        })?;
+        if self.m.names_dependencies() || !self.m.is_timeless() {
+            return None;
+        }
+        if last.count >= TRIES_MAX {
+            self.refuse(
+                &format!("a loop that finds the same {TRIES_MAX} times"),
+                "let it try less often (most loops name the number of tries by a macro, which --cflags can set)",
+            );
+        }
+        self.last_try.set(Some(Try { state, count: last.count + 1, ..last }));
+        Some(last.value)
+    }
+
+    /// Notes a try behind the one before.
+    pub(super) fn tried(
+        &self,
+        before: Option<Try>,
+        address: usize,
+        op: Op<u64>,
+        state: u64,
+        value: u64,
+    ) {
+        let site = self.site.get();
+        let again = before.filter(|last| {
+            (last.address, last.op, last.site, last.value) == (address, op, site, value)
+        });
+        let count = again.map_or(0, |last| last.count) + 1;
+        self.last_try.set(Some(Try { address, op, site, state, value, count }));
+    }
+}
