@@ -204,7 +204,8 @@ impl Hook {
     /// The hook of this symbol, if there is one.
     pub fn named(symbol: &str) -> Option<Hook> {
         Some(match symbol {
-            "__tsan_init" | "__tsan_func_entry" | "__tsan_func_exit" => Hook::Nothing,
+            "__tsan_init" | "__tsan_func_entry" | "__tsan_func_exit" | "__tsan_vptr_update"
+            | "__tsan_vptr_read" => Hook::Nothing,
             "__tsan_atomic_signal_fence" => Hook::Nothing,
             "__tsan_atomic_thread_fence" => Hook::Fence,
             "knee_fence_loads" => Hook::FenceLoads,
