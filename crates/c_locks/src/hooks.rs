@@ -380,6 +380,7 @@ pub fn missing(symbol: &str, at: &str) -> Unsupported {
             ),
             "include a lock of your own instead, made of atomics and a futex (or knee_park and knee_wake of <knee_lock.h>)",
         ),
+        "assert" => Unsupported::new(calls, "put #include <assert.h> before what uses it"),
         "clock" | "clock_gettime" | "gettimeofday" | "time" | "rand" | "random" | "rand_r"
         | "getrandom" => Unsupported::new(
             format!("{calls}, which gives another value each time, and a search repeats its steps"),

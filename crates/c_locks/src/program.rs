@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use algorithms::Equivalent;
 use anyhow::{Context, Result, bail, ensure};
@@ -92,6 +94,8 @@ pub struct Program {
     /// Whether it allocates, and what is known about its heap.
     pub(crate) allocates: bool,
     pub(crate) heap: Heap,
+    /// Whether a search has come to the fifth try of a loop that counts its tries.
+    pub(crate) counts_tries: AtomicBool,
     /// What is known about the parts of its memory.
     pub(crate) parts: KnownParts,
 }
@@ -215,6 +219,7 @@ impl Program {
             arrives: parts.hooks.contains(&Hook::Arrive),
             allocates: parts.hooks.iter().any(|hook| matches!(hook, Hook::Heap(_))),
             heap: Heap::default(),
+            counts_tries: AtomicBool::new(false),
             parts: KnownParts::default(),
             has_dependencies: parts.has_symbol("knee_kernel_words"),
             has_x86_order: parts.has_symbol("knee_x86_order"),
@@ -298,6 +303,11 @@ impl Program {
     pub fn take_learned(&self) -> bool {
         // All are asked: what one learned must not be said again.
         self.stacks.take_learned() | self.heap.take_learned() | self.parts.take_learned()
+    }
+
+    /// Whether it has a loop that counts its tries, of which the first four and the end were searched.
+    pub fn counts_tries(&self) -> bool {
+        self.counts_tries.load(Relaxed)
     }
 
     /// Whether it is a data structure with an operation.

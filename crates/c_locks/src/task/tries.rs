@@ -3,6 +3,8 @@
 //! the others find at once what the last step found, up to the end of the loop. What depends on a number of tries between
 //! these is not searched.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use machine::{CodeSite, Machine, Op};
 
 use super::Task;
@@ -47,6 +49,7 @@ impl<M: Machine> Task<'_, M> {
                 "let it try less often (most loops name the number of tries by a macro, which --cflags can set)",
             );
         }
+        self.instance.program.counts_tries.store(true, Relaxed);
         self.last_try.set(Some(Try { state, count: last.count + 1, ..last }));
         Some(last.value)
     }

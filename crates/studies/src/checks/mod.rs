@@ -69,6 +69,8 @@ pub struct CheckResult {
     pub fairness: Option<Fairness>,
     /// Races that were found and accepted.
     pub accepted: Accepted,
+    /// Whether a loop counts its tries, of which only the first four and the end were searched.
+    pub counts_tries: bool,
 }
 
 /// What a search under RC11 says of an algorithm that holds on this machine. If it fails there, that is the result.
