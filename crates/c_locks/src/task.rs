@@ -51,6 +51,8 @@ struct Task<'a, M: Machine> {
     last_load: Cell<Option<(u64, u64)>>,
     /// The last access that left memory as it was, if nothing else came since.
     last_try: Cell<Option<Try>>,
+    /// Where the last call returns to.
+    returns_to: Cell<u64>,
     /// Where the hook stands that is running, or was last.
     site: Cell<CodeSite>,
     errno: Cell<i32>,
@@ -102,6 +104,7 @@ fn enter<M: Machine>(
         announced: Cell::new(None),
         last_load: Cell::new(None),
         last_try: Cell::new(None),
+        returns_to: Cell::new(0),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),
         flow: following.map(|(flow, _)| flow),
@@ -151,8 +154,12 @@ pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
 
 impl<M: Machine> Called for Task<'_, M> {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
-        self.stops(std::ptr::from_ref(frame) as usize, size_of::<Frame>());
         let hook = self.instance.program.hooks[frame.hook as usize];
+        if let Some(value) = self.finds_quickly(hook, arguments[0], frame.return_address) {
+            return value;
+        }
+        self.returns_to.set(frame.return_address);
+        self.stops(std::ptr::from_ref(frame) as usize, size_of::<Frame>());
         let arguments_used = arguments[..hook.arguments()].iter().copied();
         let state =
             self.state(frame.registers.into_iter().chain(arguments_used), frame.return_address);
