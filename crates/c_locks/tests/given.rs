@@ -298,9 +298,14 @@ fn loops_that_count_their_tries_are_searched() {
         )
     };
     let (spins, relaxed) = (spins("__ATOMIC_ACQUIRE"), spins("__ATOMIC_RELAXED"));
-    check("a.c", &lock(&spins, "knee_wake(&lock->word, 1);"), &[(X86, "holds"), (RC11, "holds")]);
-    check("a.c", &lock(&spins, ""), &[(X86, "deadlock")]);
-    check("a.c", &lock(&relaxed, "knee_wake(&lock->word, 1);"), &[(RC11, "data race")]);
+    let (all, wakes) = ([X86, RC11, Memory::Armv8, Memory::Lkmm], "knee_wake(&lock->word, 1);");
+    check("a.c", &lock(&spins, wakes), &all.map(|memory| (memory, "holds")));
+    check("a.c", &lock(&spins, ""), &all.map(|memory| (memory, "deadlock")));
+    check(
+        "a.c",
+        &lock(&relaxed, wakes),
+        &all[1..].iter().map(|memory| (*memory, "data race")).collect::<Vec<_>>(),
+    );
     let backs_off =
         "for (unsigned int pause = 0; __atomic_exchange_n(&lock->word, 1, __ATOMIC_ACQUIRE);) {
             pause = (pause + pause / 4 + 1) & 0x1ffff;

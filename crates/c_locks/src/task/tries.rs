@@ -56,14 +56,14 @@ impl<M: Machine> Task<'_, M> {
         Some(last.value)
     }
 
-    /// What the task finds if it tries the same again, and needs no step for that. Where dependencies matter, each is one.
+    /// What the task finds if it tries the same again, and needs no step for that: it reads the same write again.
     pub(super) fn finds_the_same(&self, address: usize, op: Op<u64>, state: u64) -> Option<u64> {
         let last = self.last_try.get().filter(|last| {
             (last.address, last.op, last.site) == (address, op, self.site.get())
                 && last.state != state
                 && last.count >= STEPS
         })?;
-        if self.m.names_dependencies() || !self.m.is_timeless() {
+        if !self.m.is_timeless() {
             return None;
         }
         if last.count >= TRIES_MAX {
@@ -74,6 +74,7 @@ impl<M: Machine> Task<'_, M> {
         }
         self.instance.program.counts_tries.store(true, Relaxed);
         self.last_try.set(Some(Try { state, count: last.count + 1, ..last }));
+        self.notes_read();
         Some(last.value)
     }
 
