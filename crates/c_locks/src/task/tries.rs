@@ -25,6 +25,8 @@ pub struct Try {
     op: Op<u64>,
     site: CodeSite,
     state: u64,
+    /// The state at a try whose number is a power of two.
+    mark: u64,
     value: u64,
     /// Where its call returns to.
     returns_to: u64,
@@ -56,14 +58,18 @@ impl<M: Machine> Task<'_, M> {
         Some(last.value)
     }
 
-    /// What the task finds if it tries the same again, and needs no step for that: it reads the same write again.
+    /// What the task finds if it tries the same again, and needs no step for that: it reads the same write again. A loop that
+    /// comes back to a state waits.
     pub(super) fn finds_the_same(&self, address: usize, op: Op<u64>, state: u64) -> Option<u64> {
         let last = self.last_try.get().filter(|last| {
             (last.address, last.op, last.site) == (address, op, self.site.get())
-                && last.state != state
                 && last.count >= STEPS
         })?;
         if !self.m.is_timeless() {
+            return None;
+        }
+        if [last.state, last.mark].contains(&state) {
+            self.last_load.set((op == Op::Load).then_some((state, last.value)));
             return None;
         }
         if last.count >= TRIES_MAX {
@@ -73,7 +79,8 @@ impl<M: Machine> Task<'_, M> {
             );
         }
         self.instance.program.counts_tries.store(true, Relaxed);
-        self.last_try.set(Some(Try { state, count: last.count + 1, ..last }));
+        let mark = if last.count.is_power_of_two() { state } else { last.mark };
+        self.last_try.set(Some(Try { state, mark, count: last.count + 1, ..last }));
         self.notes_read();
         Some(last.value)
     }
@@ -93,6 +100,7 @@ impl<M: Machine> Task<'_, M> {
         });
         let count = again.map_or(0, |last| last.count) + 1;
         let returns_to = self.returns_to.get();
-        self.last_try.set(Some(Try { address, op, site, state, value, returns_to, count }));
+        let mark = state;
+        self.last_try.set(Some(Try { address, op, site, state, mark, value, returns_to, count }));
     }
 }
