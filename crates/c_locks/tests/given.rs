@@ -102,7 +102,7 @@ fn memory_that_was_freed_is_no_longer_the_tasks() {
         ),
         ("free(s->p);", "it frees heap memory twice"),
         ("int a; free(&a + 4);", "which no allocation returned"),
-        ("int *p = malloc(4); p[4] = 1; (void)s;", "that is not allocated"),
+        ("int *p = malloc(4); s->p = p; p[4] = 1;", "that is not allocated"),
         (
             "int *p = malloc(4), *again; free(p); again = malloc(4); assert(p == again); free(again); (void)s;",
             "holds",

@@ -415,6 +415,7 @@ impl<M: Machine> Task<'_, M> {
     /// Writes the value that a compare-exchange found into the variable that said what it expects.
     pub(super) fn set_expected(&self, place: Place, value: u64) {
         if self.is_shared(place.address, place.size.into()) {
+            self.ends_wait();
             return with_size!(place.size, self.set(place, value));
         }
         // SAFETY: as in `expected`, which has come before.

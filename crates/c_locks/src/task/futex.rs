@@ -22,6 +22,7 @@ pub(super) struct SystemCall {
 
 impl<M: Machine> Task<'_, M> {
     pub(super) fn park(&self, address: usize, expected: u32, sleep: Sleep, state: u64) -> SleepEnd {
+        self.ends_wait();
         self.forget(state);
         self.has_effect();
         let word = self.futex_word(address);
@@ -30,6 +31,7 @@ impl<M: Machine> Task<'_, M> {
 
     /// Wakes this many tasks that sleep for one of these bits; returns how many slept.
     pub(super) fn wake(&self, address: usize, tasks: u32, bits: u32, state: u64) -> u32 {
+        self.ends_wait();
         self.forget(state);
         self.has_effect();
         let atom = self.atom::<u32>(self.futex_word(address));

@@ -15,7 +15,7 @@ const STEPS: u32 = 4;
 /// Tries in a row after which a search gives up.
 const TRIES_MAX: u32 = 200_000;
 
-/// Of the tries that are no steps, each of so many is looked at: whether the loop counts still.
+/// Between two looks at whether a loop still counts: tries that are no steps.
 const LOOK: u32 = 64;
 
 /// An access that left memory as it was.
