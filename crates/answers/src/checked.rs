@@ -52,6 +52,8 @@ pub struct CheckedAlgorithm {
     pub accepted_races: Vec<AcceptedRace>,
     /// The lines of --accept-race at which no race was found, of what holds.
     pub lines_without_race: Vec<String>,
+    /// Whether a loop counts its tries, of which only the first four and the end were searched.
+    pub counts_tries: bool,
     /// What is wrong; null if nothing was found.
     pub fault: Option<String>,
     /// The schedule that shows the fault, for --replay; null if nothing was found.

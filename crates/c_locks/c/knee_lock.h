@@ -7,7 +7,7 @@
  *     KNEE_LOCK(struct mcs_lock, mcs_lock(lock, &node), mcs_unlock(lock, &node))
  *
  * A lock begins with all its bytes 0, unless KNEE_PREPARE says otherwise. Its type, static variables and _Thread_local
- * variables are what tasks share; nothing is allocated. Waiting is a loop over loads, as everywhere, or a futex.
+ * variables are what tasks share, and what they allocate. Waiting is a loop over loads, as everywhere, or a futex.
  * Functions of the file that the lock does not call may call anything.
  */
 #ifndef KNEE_LOCK_H

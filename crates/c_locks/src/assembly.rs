@@ -71,7 +71,7 @@ impl Pass {
         if self.inline && !words.starts_with('#') {
             return self.inline_statements(words);
         }
-        if is_plain_hook(words) {
+        if is_plain_hook(words) || is_of_exceptions(words) {
             return;
         }
         if !self.inline && may_access(words) {
@@ -222,6 +222,11 @@ fn is_plain_hook(instruction: &str) -> bool {
     let access = called.strip_prefix("__tsan_").filter(|_| is_call(instruction));
     let access = access.map(|access| access.trim_start_matches("unaligned_"));
     access.is_some_and(|access| access.starts_with("read") || access.starts_with("write"))
+}
+
+/// Whether it tells where exceptions are caught: none is thrown, and a fault that ends a check passes all frames.
+fn is_of_exceptions(directive: &str) -> bool {
+    [".cfi_personality", ".cfi_lsda"].iter().any(|start| directive.starts_with(start))
 }
 
 /// Instructions that access what rsi and rdi point to, with or without naming it.

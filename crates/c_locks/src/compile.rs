@@ -9,12 +9,13 @@ use engines::Unsupported;
 use own_loads::{Compiler, Language, Scratch, Source};
 use setup::foreign::Permitted;
 
-use crate::assembly::annotate;
+use crate::assembly::{Annotated, annotate};
 use crate::equivalent;
-use crate::headers::{provided, write_headers};
+use crate::headers::{is_given, provided, write_headers};
 use crate::instance::Instance;
 use crate::kernel_files::KernelFile;
 use crate::program::Program;
+use crate::reached::undefined;
 
 /// A lock that compiles, for a user to begin with.
 pub const EXAMPLE: &str = include_str!("../c/example.c");
@@ -37,15 +38,15 @@ const FLAGS: &[&str] = &[
     "-ftls-model=global-dynamic",
     // What no function of the lock leads to is left out, whatever it calls.
     "-ffunction-sections",
+    "-fdata-sections",
     "-fno-strict-aliasing",
     "-U_FORTIFY_SOURCE",
     "-Wno-tsan",
 ];
 /// Flags for C alone.
 const C_FLAGS: &[&str] = &["-std=gnu11"];
-/// Flags for C++ alone: without exceptions, whose way a search does not follow, and guards of static variables, which lock.
-const CPLUSPLUS_FLAGS: &[&str] =
-    &["-std=gnu++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"];
+/// Flags for C++ alone: without guards of static variables, which lock. Where an exception is thrown, a search ends.
+const CPLUSPLUS_FLAGS: &[&str] = &["-std=gnu++20", "-fno-rtti", "-fno-threadsafe-statics"];
 const GCC_FLAGS: &[&str] = &[
     "-mtls-dialect=gnu",
     "-fno-reorder-blocks-and-partition",
@@ -87,8 +88,6 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
         of_language.iter().chain(FLAGS).map(OsString::from).collect();
     let own = if compiler.version()?.contains("clang") { CLANG_FLAGS } else { GCC_FLAGS };
     arguments.extend(own.iter().map(OsString::from));
-    let (assembly, object) = (folder.join("lock.s"), folder.join("lock.o"));
-    arguments.extend(["-S".into(), "-o".into(), assembly.clone().into()]);
     arguments.extend(["-I".into(), folder.into()]);
     let tree = KernelFile::recognize(file, flags)?;
     ensure!(
@@ -98,20 +97,15 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     let flags = tree.as_ref().map_or_else(|| flags.to_vec(), |tree| tree.flags(flags));
     arguments.extend(flags.iter().map(OsString::from));
     arguments.extend(LAST_FLAGS.iter().map(OsString::from));
-    arguments.push(match &tree {
-        Some(tree) => tree.write_contract(folder)?.into(),
-        None => path.into(),
-    });
-    // The user's flags may name folders from here.
-    let here = Path::new(".");
-    compiler.call(here, &arguments).context("compiling it")?;
-    let text = fs::read(&assembly).context("reading the compiler's assembly")?;
-    let annotated = annotate(&String::from_utf8_lossy(&text));
-    fs::write(&assembly, &annotated.text).context("writing assembly")?;
-    let assemble: [OsString; 4] =
-        ["-c".into(), "-o".into(), object.clone().into(), assembly.into()];
-    compiler.call(here, &assemble).context("assembling it")?;
-    let object = fs::read(&object).context("reading the object file")?;
+    let source = match &tree {
+        Some(tree) => tree.write_contract(folder)?,
+        None => path.clone(),
+    };
+    let build = Build { compiler: &compiler, folder, arguments: &arguments };
+    let (mut annotated, mut object) = build.object(&source)?;
+    if tree.is_none() && undefined(&object)?.iter().any(|symbol| is_given(symbol)) {
+        (annotated, object) = build.object(&with_given_objects(folder, &path, is_cplusplus)?)?;
+    }
     let mut program = Program::parse(&name, &object, &annotated)?;
     program.is_of_kernel = tree.is_some();
     program.sources = sources(&annotated.files, folder);
@@ -119,6 +113,39 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     program.file = file.to_path_buf();
     Instance::try_once(&program)?;
     Ok(program)
+}
+
+/// How a source becomes an object file.
+struct Build<'a> {
+    compiler: &'a Compiler,
+    folder: &'a Path,
+    arguments: &'a [OsString],
+}
+
+impl Build<'_> {
+    fn object(&self, source: &Path) -> Result<(Annotated, Vec<u8>)> {
+        let Build { compiler, folder, arguments } = self;
+        let (assembly, object) = (folder.join("lock.s"), folder.join("lock.o"));
+        let own: [OsString; 4] = ["-S".into(), "-o".into(), assembly.clone().into(), source.into()];
+        // The user's flags may name folders from here.
+        let here = Path::new(".");
+        compiler.call(here, &[arguments, &own[..]].concat()).context("compiling it")?;
+        let text = fs::read(&assembly).context("reading the compiler's assembly")?;
+        let annotated = annotate(&String::from_utf8_lossy(&text));
+        fs::write(&assembly, &annotated.text).context("writing assembly")?;
+        let assemble: [OsString; 4] =
+            ["-c".into(), "-o".into(), object.clone().into(), assembly.into()];
+        compiler.call(here, &assemble).context("assembling it")?;
+        Ok((annotated, fs::read(&object).context("reading the object file")?))
+    }
+}
+
+/// A file with the user's, and the objects of the C library that knee gives behind it.
+fn with_given_objects(folder: &Path, file: &Path, is_cplusplus: bool) -> Result<PathBuf> {
+    let whole = folder.join(if is_cplusplus { "whole.cc" } else { "whole.c" });
+    let text = format!("#include \"{}\"\n#include <knee_given.h>\n", file.display());
+    fs::write(&whole, text).context("writing the file that includes it")?;
+    Ok(whole)
 }
 
 /// The files that a lock includes, whose code would be compiled with it: those of the system and knee's headers are left out.

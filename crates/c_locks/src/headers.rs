@@ -12,8 +12,20 @@ pub const KERNEL_HEADER: &str = include_str!("../c/knee_kernel.h");
 /// Its second part: tasks that sleep.
 pub const KERNEL_TASKS_HEADER: &str = include_str!("../c/knee_kernel_tasks.h");
 
+/// Objects of the C library, for files that call them.
+pub const GIVEN_HEADER: &str = include_str!("../c/knee_given.h");
+
 /// The names of knee's own headers.
-const OWN: [&str; 3] = ["knee_lock.h", "knee_kernel.h", "knee_kernel_tasks.h"];
+const OWN: [&str; 4] = ["knee_lock.h", "knee_kernel.h", "knee_kernel_tasks.h", "knee_given.h"];
+
+/// What the name of a function of the C library has before it where knee gives it.
+pub const GIVEN: &str = "knee_given_";
+
+/// Whether knee gives this function of the C library.
+pub fn is_given(symbol: &str) -> bool {
+    let mut rest = GIVEN_HEADER.split(GIVEN).skip(1);
+    rest.any(|text| text.strip_prefix(symbol).is_some_and(|after| after.starts_with('(')))
+}
 
 /// Headers of the kernel that the files of its locks include: all stand for knee's.
 const KERNEL_INCLUDES: &[&str] = &[
@@ -147,7 +159,7 @@ pub fn write_headers(folder: &Path) -> Result<()> {
             .and_then(|()| fs::write(&path, text))
             .with_context(|| format!("writing {name}"))
     };
-    for (name, text) in OWN.iter().zip([HEADER, KERNEL_HEADER, KERNEL_TASKS_HEADER]) {
+    for (name, text) in OWN.iter().zip([HEADER, KERNEL_HEADER, KERNEL_TASKS_HEADER, GIVEN_HEADER]) {
         write(name, text)?;
     }
     for name in KERNEL_INCLUDES {

@@ -64,6 +64,12 @@ pub enum Hook {
     /// An instruction that ends the program, as of `__builtin_trap`.
     Trap,
     Bytes(BytesFunction),
+    Heap(HeapFunction),
+    /// Something that only an exception on its way calls, or uses.
+    Exception,
+    /// An atomic access of 16 bytes begins, and ends: `knee_wide_begin(pointer)`.
+    BeginWide,
+    EndWide,
     /// An instruction of inline assembly, by its number.
     Instruction(usize),
 }
@@ -83,6 +89,96 @@ pub enum BytesFunction {
     Strncmp,
     Strcpy,
     Strncpy,
+}
+
+/// A function that allocates or frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeapFunction {
+    Malloc,
+    /// `operator new`: bytes and alignment.
+    New,
+    Calloc,
+    Realloc,
+    /// Alignment and bytes.
+    Aligned,
+    PosixMemalign,
+    Free,
+}
+
+impl HeapFunction {
+    fn named(symbol: &str) -> Option<HeapFunction> {
+        Some(match symbol {
+            "malloc"
+            | "valloc"
+            | "_Znwm"
+            | "_Znam"
+            | "_ZnwmRKSt9nothrow_t"
+            | "_ZnamRKSt9nothrow_t" => HeapFunction::Malloc,
+            "calloc" => HeapFunction::Calloc,
+            "realloc" => HeapFunction::Realloc,
+            "aligned_alloc" | "memalign" => HeapFunction::Aligned,
+            "posix_memalign" => HeapFunction::PosixMemalign,
+            "free" | "cfree" => HeapFunction::Free,
+            _ if symbol.starts_with("_ZnwmSt11align_val_t")
+                || symbol.starts_with("_ZnamSt11align_val_t") =>
+            {
+                HeapFunction::New
+            }
+            _ if symbol.starts_with("_ZdlPv") || symbol.starts_with("_ZdaPv") => HeapFunction::Free,
+            _ => return None,
+        })
+    }
+
+    fn arguments(self) -> usize {
+        match self {
+            HeapFunction::Malloc | HeapFunction::Free => 1,
+            HeapFunction::PosixMemalign => 3,
+            _ => 2,
+        }
+    }
+}
+
+/// Whether it is a stream for output, or writes to one: a function of these returns the stream.
+fn is_of_streams(symbol: &str) -> bool {
+    const STARTS: [&str; 9] = [
+        "_ZSt4cout",
+        "_ZSt4cerr",
+        "_ZSt4clog",
+        "_ZSt4endl",
+        "_ZSt5flush",
+        "_ZStls",
+        "_ZNSolsE",
+        "_ZNSo",
+        "_ZSt16__ostream_insert",
+    ];
+    STARTS.iter().any(|start| symbol.starts_with(start))
+}
+
+/// Whether only code that throws, or that an exception passes, uses this symbol.
+fn is_of_exceptions(symbol: &str) -> bool {
+    const STARTS: [&str; 6] =
+        ["__cxa_", "_Unwind_", "_ZTI", "_ZTV", "__gxx_personality", "_ZSt9terminate"];
+    const TYPES: [&str; 13] = [
+        "9exception",
+        "9bad_alloc",
+        "11logic_error",
+        "13runtime_error",
+        "16invalid_argument",
+        "12out_of_range",
+        "12length_error",
+        "12domain_error",
+        "11range_error",
+        "14overflow_error",
+        "15underflow_error",
+        "12system_error",
+        "12bad_function_call",
+    ];
+    STARTS.iter().any(|start| symbol.starts_with(start))
+        || symbol.starts_with("_ZSt") && symbol.contains("__throw_")
+        || symbol
+            .strip_prefix("_ZNSt")
+            .or(symbol.strip_prefix("_ZNKSt"))
+            .is_some_and(|rest| TYPES.iter().any(|name| rest.starts_with(name)))
 }
 
 impl BytesFunction {
@@ -108,7 +204,8 @@ impl Hook {
     /// The hook of this symbol, if there is one.
     pub fn named(symbol: &str) -> Option<Hook> {
         Some(match symbol {
-            "__tsan_init" | "__tsan_func_entry" | "__tsan_func_exit" => Hook::Nothing,
+            "__tsan_init" | "__tsan_func_entry" | "__tsan_func_exit" | "__tsan_vptr_update"
+            | "__tsan_vptr_read" => Hook::Nothing,
             "__tsan_atomic_signal_fence" => Hook::Nothing,
             "__tsan_atomic_thread_fence" => Hook::Fence,
             "knee_fence_loads" => Hook::FenceLoads,
@@ -125,18 +222,34 @@ impl Hook {
             "knee_park" => Hook::Park,
             "knee_wake" => Hook::Wake,
             "knee_operations" => Hook::Operations,
+            "knee_wide_begin" => Hook::BeginWide,
+            "knee_wide_end" => Hook::EndWide,
             // A task that waits is not run, and output goes nowhere.
-            "sched_yield" | "thrd_yield" | "usleep" | "nanosleep" | "stderr" | "stdout"
-            | "perror" | "printf" | "fprintf" | "puts" | "fputs" | "fputc" | "putchar"
-            | "fwrite" | "fflush" => Hook::Nothing,
+            "sched_yield" | "thrd_yield" | "pthread_yield" | "poll" | "sleep" | "usleep"
+            | "nanosleep" | "clock_nanosleep" | "stderr" | "stdout" | "perror" | "printf"
+            | "fprintf" | "vprintf" | "vfprintf" | "puts" | "fputs" | "fputc" | "putc"
+            | "putchar" | "fwrite" | "fflush" => Hook::Nothing,
             "syscall" => Hook::Syscall,
             "pthread_self" | "gettid" => Hook::Thread,
             "sched_getcpu" => Hook::Cpu,
+            "_ZNSt6thread20hardware_concurrencyEv" | "get_nprocs" => Hook::Cpus,
             "__errno_location" => Hook::Errno,
             "exit" | "_exit" => Hook::Exit,
             "__assert_fail" => Hook::AssertFail,
-            "abort" => Hook::Abort,
+            "abort" | "_ZSt9terminatev" => Hook::Abort,
+            // What ends with the program, which no search comes to.
+            "_ZNSt8ios_base4InitC1Ev" | "_ZNSt8ios_base4InitD1Ev" => Hook::Nothing,
+            "__dso_handle" | "__cxa_atexit" | "__cxa_thread_atexit" | "atexit" => Hook::Nothing,
             _ => {
+                if let Some(function) = HeapFunction::named(symbol) {
+                    return Some(Hook::Heap(function));
+                }
+                if is_of_streams(symbol) {
+                    return Some(Hook::Nothing);
+                }
+                if is_of_exceptions(symbol) {
+                    return Some(Hook::Exception);
+                }
                 if let Some(function) = BytesFunction::named(symbol) {
                     return Some(Hook::Bytes(function));
                 }
@@ -222,12 +335,15 @@ impl Hook {
             | Hook::Errno
             | Hook::Operations
             | Hook::Exit
+            | Hook::Exception
+            | Hook::EndWide
             | Hook::Abort => 0,
             Hook::VolatileRead(_)
             | Hook::VolatileWrite(_)
             | Hook::Fence
             | Hook::ThreadLocal
             | Hook::Choose
+            | Hook::BeginWide
             | Hook::Bytes(BytesFunction::Strlen) => 1,
             Hook::Load(_)
             | Hook::OfCpu
@@ -236,6 +352,7 @@ impl Hook {
             | Hook::Wake => 2,
             Hook::CompareExchange(_) | Hook::CompareExchangeValue(_) => 4,
             Hook::Syscall => 5,
+            Hook::Heap(function) => function.arguments(),
             _ => 3,
         }
     }
@@ -245,16 +362,25 @@ impl Hook {
 pub fn missing(symbol: &str, at: &str) -> Unsupported {
     let calls = format!("{at}it calls {symbol}");
     match symbol {
-        "malloc" | "calloc" | "realloc" | "free" | "posix_memalign" | "aligned_alloc" => {
-            Unsupported::new(
-                format!("{calls}: a lock cannot allocate while it is checked"),
-                "keep its memory in the lock's own type, in static variables, or in _Thread_local ones",
-            )
+        "pthread_create" | "pthread_join" | "pthread_detach" | "thrd_create" | "thrd_join" => {
+            Unsupported::new(format!("{calls}: {THREADS}"), AS_TASKS)
         }
+        _ if symbol.starts_with("_ZNSt6thread") => {
+            Unsupported::new(format!("{at}it makes a std::thread: {THREADS}"), AS_TASKS)
+        }
+        _ if symbol.starts_with("_ZNSt6chrono") && symbol.ends_with("3nowEv") => Unsupported::new(
+            format!(
+                "{at}it asks a clock of std::chrono, which gives another value each time, and a search repeats its steps"
+            ),
+            "let the file do without it",
+        ),
         _ if symbol.starts_with("pthread_") => Unsupported::new(
-            format!("{calls}: a search does not see into locks of a library"),
+            format!(
+                "{calls}, which a search has not (knee show knee_given.h lists those that it has)"
+            ),
             "include a lock of your own instead, made of atomics and a futex (or knee_park and knee_wake of <knee_lock.h>)",
         ),
+        "assert" => Unsupported::new(calls, "put #include <assert.h> before what uses it"),
         "clock" | "clock_gettime" | "gettimeofday" | "time" | "rand" | "random" | "rand_r"
         | "getrandom" => Unsupported::new(
             format!("{calls}, which gives another value each time, and a search repeats its steps"),
@@ -285,8 +411,11 @@ pub fn missing(symbol: &str, at: &str) -> Unsupported {
     }
 }
 
+const THREADS: &str = "the tasks of a check are its threads";
+const AS_TASKS: &str = "put what each thread does into KNEE_OPERATION (knee_cpu() says which it is), and ask for --threads";
+
 /// What to do without atomic accesses of 16 bytes.
-const PACK_HALVES: &str = "pack both halves into 8 bytes for the check: an index of 32 bits instead of a pointer, and a tag of 32 bits";
+pub const PACK_HALVES: &str = "pack both halves into 8 bytes for the check: an index of 32 bits instead of a pointer, and a tag of 32 bits";
 
 /// Whether it is a function of the compiler's library or of ThreadSanitizer for atomic accesses of 16 bytes.
 fn is_of_16_bytes(symbol: &str) -> bool {
@@ -316,7 +445,7 @@ pub fn unseen(lines: &[&str]) -> Unsupported {
 
 #[cfg(test)]
 mod tests {
-    use super::{BytesFunction, Hook, is_of_16_bytes, unseen};
+    use super::{BytesFunction, HeapFunction, Hook, is_of_16_bytes, unseen};
 
     #[test]
     fn what_cannot_be_checked_has_a_way_out_of_its_own() {
@@ -350,7 +479,11 @@ mod tests {
             ("__tsan_atomic128_load", None),
             ("__tsan_atomic32_fetch_xor", Some(Hook::Xor(4))),
             ("__tsan_atomic32_fetch_nand", None),
-            ("malloc", None),
+            ("malloc", Some(Hook::Heap(HeapFunction::Malloc))),
+            ("_ZdlPvmSt11align_val_t", Some(Hook::Heap(HeapFunction::Free))),
+            ("_ZSt20__throw_system_errori", Some(Hook::Exception)),
+            ("_ZNSt16invalid_argumentC1EPKc", Some(Hook::Exception)),
+            ("_ZNSt6thread4joinEv", None),
             // clang 17 and newer call these, older ones the plain ones.
             ("__tsan_memcpy", Some(Hook::Bytes(BytesFunction::Memcpy))),
             ("__tsan_memset", Some(Hook::Bytes(BytesFunction::Memset))),

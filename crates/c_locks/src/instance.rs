@@ -4,23 +4,25 @@
 //!     region:        static variables   │ thread-local variables, an element for each task
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
 use std::{io, ptr, slice};
 
 use anyhow::{Context, Result, ensure};
 use engines::Unsupported;
 use iced_x86::Register;
-use machine::{CodeSite, NamedArray, Region, SourceLine};
+use machine::{CodeSite, NamedArray, Region, SourceLine, Word};
 
 use crate::decoded::{self, Access, Decoded, NOTHING};
 use crate::entry::{
     knee_c_hooked, knee_c_hooked_apart, knee_c_instruction, knee_c_instruction_apart,
 };
+use crate::heap::PlacedHeap;
 use crate::hooks::Hook;
 use crate::locals::{Frames, Local};
-use crate::memory::{Block, LOCK_MAX, Space};
+use crate::memory::{Block, Space};
+use crate::parts::{KnownParts, WordEdges};
 use crate::program::{Program, Relocation, RelocationKind, Target};
 use crate::stacks::{FRAME_MAX, PlacedStacks};
 use crate::task::STACK;
@@ -54,6 +56,12 @@ pub struct Instance {
     pub operations: AtomicU64,
     /// An address on the stack of each task, once it has called the program.
     stacks: Vec<AtomicUsize>,
+    /// The address of the word that is 1 while an atomic access of 16 bytes is under way, where there are such.
+    pub wide: AtomicUsize,
+    /// Where words begin and end, once all are placed.
+    pub edges: OnceLock<WordEdges>,
+    /// The heaps of a program that allocates.
+    pub heap: Option<PlacedHeap>,
     /// The stacks that lie in the region.
     pub apart: Option<PlacedStacks>,
     /// The frames of functions, where stacks are apart.
@@ -65,15 +73,23 @@ pub struct Instance {
 impl Instance {
     /// Puts the program's variables into the region, and its code near it.
     pub fn new(program: &Arc<Program>, region: &Region, cpus: usize) -> Result<Instance> {
-        let data = variables(region, "", &program.data, 1, false);
+        let data =
+            variables(region, &program.parts, array("", &program.data, 1, false), &program.data);
         let stride = program.thread_local.stride();
-        let thread_local = variables(region, "task", &program.thread_local, cpus, true);
+        let thread_local = variables(
+            region,
+            &program.parts,
+            array("task", &program.thread_local, cpus, true),
+            &program.thread_local,
+        );
         let start = region.start() as usize;
         let are_apart = program.stacks.are_apart();
         let apart = are_apart.then(|| {
             let is_once = |name: &str| program.once.has_local(name);
             PlacedStacks::new(&program.stacks, region, cpus, is_once)
         });
+        let wide = if program.is_wide() { wide_word(region) } else { 0 };
+        let heap = program.allocates.then(|| PlacedHeap::new(&program.heap, region, cpus));
         let Finished { mapping: code, accesses, frames } =
             Code::new(program, data, start)?.finish(program)?;
         let region = (start, start + region.bytes());
@@ -91,6 +107,9 @@ impl Instance {
             locks: Default::default(),
             operations,
             stacks,
+            wide: AtomicUsize::new(wide),
+            edges: OnceLock::new(),
+            heap,
             apart,
             frames,
             once_lines: program.once.lines(),
@@ -100,7 +119,8 @@ impl Instance {
     /// Bytes of a region that the program's variables take.
     pub fn bytes(program: &Program, cpus: usize) -> usize {
         let stacks = if program.stacks.are_apart() { PlacedStacks::bytes(cpus) } else { 0 };
-        program.data.stride() + program.thread_local.stride() * cpus + stacks + 2 * PAGE
+        let heap = if program.allocates { program.heap.bytes() * cpus } else { 0 };
+        program.data.stride() + program.thread_local.stride() * cpus + stacks + heap + 2 * PAGE
     }
 
     /// Finds now what would fail later.
@@ -194,7 +214,8 @@ impl Instance {
         }
         let [start, count] = [&self.locks.0, &self.locks.1].map(|number| number.load(Relaxed));
         let offset = address.wrapping_sub(start);
-        offset / LOCK_MAX < count && self.program.once.has_member(offset % LOCK_MAX, size)
+        let stride = self.program.lock_stride;
+        offset / stride < count && self.program.once.has_member(offset % stride, size)
     }
 
     /// Whether the address is in the program's code or constants.
@@ -237,12 +258,12 @@ fn array(name: &str, block: &Block, length: usize, per_cpu: bool) -> NamedArray 
 }
 
 /// Allocates variables, with their first values.
-fn variables(region: &Region, name: &str, block: &Block, length: usize, per_cpu: bool) -> usize {
+fn variables(region: &Region, parts: &KnownParts, mut array: NamedArray, block: &Block) -> usize {
     if block.bytes.is_empty() {
         return 0;
     }
-    let array = array(name, block, length, per_cpu);
-    let stride = array.stride;
+    parts.apply(&mut array);
+    let (stride, length) = (array.stride, array.length);
     let start = region.laid_out(array, block.placed_align());
     for element in 0..length {
         // SAFETY: the array has this many elements of this length, and nobody else has seen it yet.
@@ -252,6 +273,15 @@ fn variables(region: &Region, name: &str, block: &Block, length: usize, per_cpu:
         }
     }
     start as usize
+}
+
+/// Allocates a word.
+fn wide_word(region: &Region) -> usize {
+    let (name, offset, path) = ("wide".to_string(), 0, String::new());
+    let words = vec![Word { path, offset, size: 4, cpu_shift: None }];
+    let (stride, length, per_cpu, members) = (LINE, 1, false, Vec::new());
+    let array = NamedArray { name, offset, stride, length, per_cpu, words, members };
+    region.laid_out(array, LINE) as usize
 }
 
 /// Pages with code, which are taken out of the unwinder's list and unmapped when dropped.

@@ -9,7 +9,7 @@ use engines::{Panic, Unsupported, catch_panics};
 use machine::{Machine, NamedArray, Native, Region};
 
 use crate::instance::Instance;
-use crate::memory::LOCK_MAX;
+use crate::parts::WordEdges;
 use crate::program::{Entries, Program};
 use crate::task::call;
 
@@ -44,7 +44,7 @@ impl CLocks {
     }
 
     fn call<M: Machine>(&self, m: &M, function: usize, number: usize) -> u64 {
-        call(m, &self.instance, function, self.start + number * LOCK_MAX)
+        call(m, &self.instance, function, self.start + number * self.instance.program.lock_stride)
     }
 }
 
@@ -91,34 +91,40 @@ impl Locks for CLocks {
 }
 
 impl Instance {
-    /// Allocates this many of the type that KNEE_LOCK or the like names, [`LOCK_MAX`] bytes from one to the next, in
-    /// their first state; returns the address of the first.
+    /// Allocates this many of the type that KNEE_LOCK or the like names, in their first state; returns the address of the first.
     ///
     /// # Errors
     /// KNEE_PREPARE fails.
     pub fn place(&self, region: &Region, name: &str, count: usize) -> Result<usize> {
         const ALIGN: usize = 128;
         let (words, members) = (self.program.lock_words.clone(), self.program.lock_members.clone());
-        let (name, stride, per_cpu) = (name.to_string(), LOCK_MAX, false);
-        let array = NamedArray { name, offset: 0, stride, length: count, per_cpu, words, members };
+        let (name, stride, per_cpu) = (name.to_string(), self.program.lock_stride, false);
+        let mut array =
+            NamedArray { name, offset: 0, stride, length: count, per_cpu, words, members };
+        self.program.parts.apply(&mut array);
         let start = region.laid_out(array, ALIGN) as usize;
         self.locks.0.store(start, Relaxed);
         self.locks.1.store(count, Relaxed);
-        if let Some(prepare) = self.program.prepare {
-            let m = Native::new(0, 0);
-            let prepared = catch_panics(|| {
-                (0..count).for_each(|number| {
-                    call(&m, self, prepare, start + number * LOCK_MAX);
-                });
+        let edges = self.edges.set(WordEdges::new(region.arrays()));
+        edges.expect("locks are placed once");
+        let constructors = self.program.constructors.iter().map(|function| (*function, 0));
+        let prepares =
+            self.program.prepare.into_iter().flat_map(|function| {
+                (0..count).map(move |number| (function, start + number * stride))
             });
-            prepared.map_err(|panic| match panic {
-                Panic::Unsupported(unsupported) => unsupported,
-                Panic::Message(fault) => Unsupported::new(
-                    format!("KNEE_PREPARE fails: {fault}"),
-                    "correct it: it runs before any task does, and knee_cpus() says how many there will be",
-                ),
-            })?;
-        }
+        let m = Native::new(0, 0);
+        let prepared = catch_panics(|| {
+            constructors.chain(prepares).for_each(|(function, argument)| {
+                call(&m, self, function, argument);
+            });
+        });
+        prepared.map_err(|panic| match panic {
+            Panic::Unsupported(unsupported) => unsupported,
+            Panic::Message(fault) => Unsupported::new(
+                format!("KNEE_PREPARE fails: {fault}"),
+                "correct it: it runs before any task does, and knee_cpus() says how many there will be",
+            ),
+        })?;
         Ok(start)
     }
 }

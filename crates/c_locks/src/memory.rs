@@ -3,7 +3,10 @@
 use machine::{Member, Word};
 
 /// Bytes that a lock may have.
-pub const LOCK_MAX: usize = 512;
+pub const LOCK_MAX: usize = 8192;
+
+/// Locks lie a multiple of this many bytes apart.
+pub const LOCK_STRIDE: usize = 512;
 
 /// Bytes that lie together, and the words in them.
 #[derive(Debug, Default)]

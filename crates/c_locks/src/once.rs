@@ -35,7 +35,11 @@ impl Once {
                 once.locals.push(name.to_string());
             }
             let is_found = !once.members.is_empty() || !once.locals.is_empty();
-            ensure!(is_found, "KNEE_ONCE: there is no member {name}");
+            ensure!(
+                is_found,
+                "KNEE_ONCE: neither the lock's type nor a local variable has a member {name}; for races on allocated memory, name \
+                 their lines: --accept-race FILE:LINE"
+            );
         }
         Ok(once)
     }

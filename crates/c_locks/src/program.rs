@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use algorithms::Equivalent;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,20 +13,23 @@ use machine::{CodeSite, Member, Word};
 use object::read::elf::ElfFile64;
 use object::{
     Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionFlags,
-    SectionIndex, SymbolIndex, SymbolKind,
+    SectionIndex, SymbolIndex,
 };
 
 use crate::assembly::{
     Annotated, LINE_ENTRY_BYTES, LINES_SECTION, PLACE_ENTRY_BYTES, PLACES_SECTION, UNSEEN,
 };
+use crate::heap::Heap;
 use crate::hooks::{self, Hook};
 use crate::inlined::{InlinedCalls, Line};
 use crate::locals::Local;
-use crate::memory::{Block, Space};
+use crate::memory::{Block, LOCK_STRIDE, Space};
 use crate::once::Once;
+use crate::parts::KnownParts;
+use crate::reached::{Constructor, UNWIND_TABLE, given, reached};
 use crate::stacks::{PlacedStacks, Stacks};
 use crate::types;
-use crate::x86::Instruction;
+use crate::x86::{Action, Instruction};
 
 /// Bytes of static variables, of which a search keeps a copy for each step on its way.
 const STATIC_MAX: usize = 512 << 10;
@@ -66,8 +71,12 @@ pub struct Program {
     /// The words of one lock.
     pub(crate) lock_words: Vec<Word>,
     pub(crate) lock_members: Vec<Member>,
+    /// Bytes from one lock to the next.
+    pub(crate) lock_stride: usize,
     pub(crate) entries: Entries,
     pub(crate) at_rest: Option<usize>,
+    /// What runs before all else: the constructors of variables.
+    pub(crate) constructors: Vec<usize>,
     /// What brings a zeroed lock into its first state.
     pub(crate) prepare: Option<usize>,
     /// Whether it says when a task has its place in the queue.
@@ -82,6 +91,13 @@ pub struct Program {
     pub(crate) locals: Vec<Local>,
     /// What is known about its stacks.
     pub(crate) stacks: Stacks,
+    /// Whether it allocates, and what is known about its heap.
+    pub(crate) allocates: bool,
+    pub(crate) heap: Heap,
+    /// Whether a search has come to the fifth try of a loop that counts its tries.
+    pub(crate) counts_tries: AtomicBool,
+    /// What is known about the parts of its memory.
+    pub(crate) parts: KnownParts,
 }
 
 /// The functions that tasks call, as offsets in the code.
@@ -157,8 +173,7 @@ impl Program {
     pub(crate) fn parse(name: &str, bytes: &[u8], assembly: &Annotated) -> Result<Program> {
         let file =
             ElfFile64::<object::Endianness>::parse(bytes).context("reading the object file")?;
-        let mut parts = Parts::new(file);
-        parts.refuse_constructors()?;
+        let mut parts = Parts::new(file)?;
         let [mut code, mut data, mut thread_local] = parts.blocks()?;
         let relocations = parts.relocations()?;
         parts.refuse_unseen(assembly)?;
@@ -202,10 +217,15 @@ impl Program {
             thread_local,
             relocations,
             arrives: parts.hooks.contains(&Hook::Arrive),
+            allocates: parts.hooks.iter().any(|hook| matches!(hook, Hook::Heap(_))),
+            heap: Heap::default(),
+            counts_tries: AtomicBool::new(false),
+            parts: KnownParts::default(),
             has_dependencies: parts.has_symbol("knee_kernel_words"),
             has_x86_order: parts.has_symbol("knee_x86_order"),
             at_rest: parts.function("knee_at_rest"),
             prepare: parts.function("knee_prepare"),
+            constructors: parts.constructors(),
             instructions: assembly.instructions.clone(),
             instruction_places: parts.instruction_places()?,
             hooks: parts.hooks,
@@ -213,6 +233,7 @@ impl Program {
             unwind_table,
             lock_words,
             lock_members,
+            lock_stride: types.lock_bytes.next_multiple_of(LOCK_STRIDE).max(LOCK_STRIDE),
             entries,
             once,
             locals: types.locals,
@@ -225,6 +246,12 @@ impl Program {
     /// Whether it is a lock that one task holds at a time.
     pub fn is_lock_with_one_holder(&self) -> bool {
         matches!(self.entries, Entries::Lock(_))
+    }
+
+    /// Whether it has atomic accesses of 16 bytes.
+    pub(crate) fn is_wide(&self) -> bool {
+        let is_wide = |one: &Instruction| one.action == Action::WideCompareExchange;
+        self.hooks.contains(&Hook::BeginWide) || self.instructions.iter().any(is_wide)
     }
 
     /// Whether readers share it.
@@ -257,6 +284,7 @@ impl Program {
         const WORDS_MAX: usize = 65_000;
         let [own, shared] = [&self.thread_local, &self.data].map(|block| block.words.len());
         let own = own + if self.stacks.are_apart() { PlacedStacks::WORDS_MAX / 8 } else { 0 };
+        let own = own + if self.allocates { self.heap.words() } else { 0 };
         if shared + tasks * own <= WORDS_MAX {
             return Ok(());
         }
@@ -270,10 +298,16 @@ impl Program {
         .into())
     }
 
-    /// Whether a search has found since the last call how the program's stacks have to be placed: then the next one goes
+    /// Whether a search has found since the last call how the program's stacks or its heap have to be placed: then the next one goes
     /// further.
     pub fn take_learned(&self) -> bool {
-        self.stacks.take_learned()
+        // All are asked: what one learned must not be said again.
+        self.stacks.take_learned() | self.heap.take_learned() | self.parts.take_learned()
+    }
+
+    /// Whether it has a loop that counts its tries, of which the first four and the end were searched.
+    pub fn counts_tries(&self) -> bool {
+        self.counts_tries.load(Relaxed)
     }
 
     /// Whether it is a data structure with an operation.
@@ -285,43 +319,12 @@ impl Program {
 const NO_LOCK: &str = "it defines no lock: add #include <knee_lock.h> and, at its end, KNEE_LOCK(struct my_lock, \
                        my_lock(lock), my_unlock(lock)); for a data structure, KNEE_OPERATION (see knee show knee_lock.h)";
 
-/// The functions of KNEE_LOCK and the like.
-const ENTRIES: [&str; 8] = [
-    "knee_lock",
-    "knee_unlock",
-    "knee_read_lock",
-    "knee_read_unlock",
-    "knee_operate",
-    "knee_check",
-    "knee_prepare",
-    "knee_at_rest",
-];
-
-const UNWIND_TABLE: &str = ".eh_frame";
-
-/// The sections that the functions of KNEE_LOCK and the like lead to, and the unwind table.
-fn reached(file: &ElfFile64<object::Endianness>) -> BTreeSet<usize> {
-    let entries =
-        file.symbols().filter(|symbol| symbol.name().is_ok_and(|name| ENTRIES.contains(&name)));
-    let mut to_follow: Vec<SectionIndex> =
-        entries.filter_map(|symbol| symbol.section_index()).collect();
-    let mut reached: BTreeSet<usize> = to_follow.iter().map(|section| section.0).collect();
-    while let Some(section) = to_follow.pop() {
-        let Ok(section) = file.section_by_index(section) else { continue };
-        for (_, relocation) in section.relocations() {
-            let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
-            let Ok(symbol) = file.symbol_by_index(symbol) else { continue };
-            let target = symbol.section_index().filter(|section| reached.insert(section.0));
-            to_follow.extend(target);
-        }
-    }
-    reached.extend(file.section_by_name(UNWIND_TABLE).map(|section| section.index().0));
-    reached
-}
-
 /// An object file while it is taken apart.
 struct Parts<'a> {
     file: ElfFile64<'a, object::Endianness>,
+    /// Functions of the C library that knee gives.
+    given: BTreeMap<String, SymbolIndex>,
+    constructors: Vec<Constructor>,
     /// Where each section of a block lies.
     bases: BTreeMap<usize, (Space, usize)>,
     text: Vec<Range<usize>>,
@@ -334,17 +337,20 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn new(file: ElfFile64<'a, object::Endianness>) -> Parts<'a> {
-        let reached = reached(&file);
-        Parts {
+    fn new(file: ElfFile64<'a, object::Endianness>) -> Result<Parts<'a>> {
+        let given = given(&file);
+        let (reached, constructors) = reached(&file, &given)?;
+        Ok(Parts {
+            constructors,
             file,
+            given,
             bases: BTreeMap::new(),
             text: Vec::new(),
             hooks: Vec::new(),
             names: Vec::new(),
             reached,
             unseen: BTreeSet::new(),
-        }
+        })
     }
 
     /// What the file defines for tasks to call.
@@ -388,44 +394,13 @@ impl<'a> Parts<'a> {
         Err(hooks::unseen(&lines).into())
     }
 
-    /// Functions that should run before all others would not: a lock begins with the values of its variables.
-    fn refuse_constructors(&self) -> Result<()> {
-        for section in self.file.sections() {
-            let name = section.name()?;
-            let is_start = [".init_array", ".ctors", ".preinit_array"];
-            if !is_start.iter().any(|start| name.starts_with(start)) {
-                continue;
-            }
-            for (_, relocation) in section.relocations() {
-                let function = self.function_of(&relocation).unwrap_or_default();
-                let own = ["_sub_I_00099", "tsan.module_ctor"];
-                if !own.iter().any(|own| function.starts_with(own)) {
-                    return Err(Unsupported::new(
-                        format!(
-                            "{function} is a constructor, which would run before the lock is there"
-                        ),
-                        "give variables their first values where they are defined",
-                    )
-                    .into());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The name of the function whose address a relocation fills in.
-    fn function_of(&self, relocation: &object::Relocation) -> Option<String> {
-        let RelocationTarget::Symbol(index) = relocation.target() else { return None };
-        let symbol = self.file.symbol_by_index(index).ok()?;
-        let section = symbol.section_index();
-        let address = symbol.address() as i64 + relocation.addend();
-        let is_it = |other: &object::read::elf::ElfSymbol64<'_, '_, object::Endianness>| {
-            other.kind() == SymbolKind::Text
-                && other.section_index() == section
-                && other.address() as i64 == address
+    /// The constructors of variables that a check uses, as offsets in the code.
+    fn constructors(&self) -> Vec<usize> {
+        let in_code = |constructor: &Constructor| match self.bases.get(&constructor.section) {
+            Some((Space::Code, start)) => Some(start + constructor.offset),
+            _ => None,
         };
-        let function = self.file.symbols().find(is_it).unwrap_or(symbol);
-        Some(function.name().ok()?.to_string())
+        self.constructors.iter().filter_map(in_code).collect()
     }
 
     /// Code and constants, data, thread-local data: each laid out section by section.
@@ -435,7 +410,7 @@ impl<'a> Parts<'a> {
             let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
             let has = |flag: object::elf::SectionFlags| sh_flags.0 & flag.0 != 0;
             let name = section.name()?;
-            // Only ThreadSanitizer's own start is there (`refuse_constructors`), which nobody needs.
+            // Constructors are called by where they are.
             let unused = name.starts_with(".init_array") || name.starts_with(".note");
             let unused = unused || !self.reached.contains(&section.index().0);
             if !has(object::elf::SHF_ALLOC) || unused || section.size() == 0 {
@@ -519,6 +494,9 @@ impl<'a> Parts<'a> {
             return Ok(Target::Place(space, start + symbol.address() as usize));
         }
         let name = symbol.name()?.to_string();
+        if let Some(given) = self.given.get(&name) {
+            return self.target(*given);
+        }
         if let Some(index) = self.names.iter().position(|known| *known == name) {
             return Ok(Target::Hook(index));
         }

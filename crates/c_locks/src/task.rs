@@ -9,7 +9,10 @@ mod compiled;
 mod depends;
 mod flow;
 mod futex;
+mod heap;
 mod instruction;
+mod tries;
+mod wide;
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -27,6 +30,7 @@ use crate::entry::{
 use crate::hooks::Hook;
 use crate::instance::Instance;
 use flow::{Flow, Head};
+use tries::Try;
 
 /// Choices of one `knee_choose` at most.
 const CHOICES_MAX: u32 = 16;
@@ -45,6 +49,10 @@ struct Task<'a, M: Machine> {
     announced: Cell<Option<Announced>>,
     /// The state of the last load and what it read, if nothing else came since.
     last_load: Cell<Option<(u64, u64)>>,
+    /// The last access that left memory as it was, if nothing else came since.
+    last_try: Cell<Option<Try>>,
+    /// Where the last call returns to.
+    returns_to: Cell<u64>,
     /// Where the hook stands that is running, or was last.
     site: Cell<CodeSite>,
     errno: Cell<i32>,
@@ -95,6 +103,8 @@ fn enter<M: Machine>(
         pending: Cell::new([Pending::None; PENDING_MAX]),
         announced: Cell::new(None),
         last_load: Cell::new(None),
+        last_try: Cell::new(None),
+        returns_to: Cell::new(0),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),
         flow: following.map(|(flow, _)| flow),
@@ -144,8 +154,12 @@ pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
 
 impl<M: Machine> Called for Task<'_, M> {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
-        self.stops(std::ptr::from_ref(frame) as usize, size_of::<Frame>());
         let hook = self.instance.program.hooks[frame.hook as usize];
+        if let Some(value) = self.finds_quickly(hook, arguments[0], frame.return_address) {
+            return value;
+        }
+        self.returns_to.set(frame.return_address);
+        self.stops(std::ptr::from_ref(frame) as usize, size_of::<Frame>());
         let arguments_used = arguments[..hook.arguments()].iter().copied();
         let state =
             self.state(frame.registers.into_iter().chain(arguments_used), frame.return_address);
@@ -262,14 +276,14 @@ impl<M: Machine> Task<'_, M> {
             }
             Hook::Fence => {
                 self.forget(state);
-                self.last_load.set(None);
+                self.ends_wait();
                 if ordering(a) != Ordering::Relaxed {
                     self.m.fence(ordering(a));
                 }
             }
             Hook::FenceLoads | Hook::FenceStores => {
                 self.forget(state);
-                self.last_load.set(None);
+                self.ends_wait();
                 match hook {
                     Hook::FenceLoads => self.m.fence_loads(),
                     _ => self.m.fence_stores(),
@@ -298,6 +312,8 @@ impl<M: Machine> Task<'_, M> {
             Hook::Operations => return self.instance.operations.load(Relaxed),
             Hook::Arrive => self.m.annotate(Annotation::Arrive),
             Hook::Choose => return self.choose(a as u32, state),
+            Hook::BeginWide => self.begin_wide(a as usize, state),
+            Hook::EndWide => self.end_wide(state),
             Hook::Park => {
                 self.park(a as usize, b as u32, Sleep::UNTIL_WOKEN, state);
             }
@@ -306,6 +322,11 @@ impl<M: Machine> Task<'_, M> {
             }
             Hook::Syscall => return self.syscall(arguments, state),
             Hook::Bytes(function) => return self.bytes(function, a, b, c),
+            Hook::Heap(function) => return self.heap_function(function, a, b, c),
+            Hook::Exception => self.refuse(
+                "it throws an exception, whose way a search does not follow",
+                "let it do without, or give it input for which it throws none",
+            ),
             Hook::AssertFail => {
                 // SAFETY: __assert_fail gets the condition as a C string.
                 let condition = unsafe { std::ffi::CStr::from_ptr(a as *const _) };
@@ -323,7 +344,7 @@ impl<M: Machine> Task<'_, M> {
             self.refuse(&format!("knee_choose({below})"), "choose below 1 to 16");
         }
         self.forget(state);
-        self.last_load.set(None);
+        self.ends_wait();
         self.has_effect();
         if below == 1 { 0 } else { self.m.random(below).into() }
     }

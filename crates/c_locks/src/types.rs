@@ -25,7 +25,7 @@ pub struct Types {
     variables: Vec<Variable>,
     lock: Option<Vec<Leaf>>,
     /// Bytes of the lock.
-    lock_bytes: usize,
+    pub lock_bytes: usize,
     /// Local variables with a fixed place in memory.
     pub locals: Vec<Local>,
 }

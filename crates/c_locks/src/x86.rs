@@ -39,6 +39,10 @@ pub enum Action {
     ClearBit,
     FlipBit,
     Fence(Ordering),
+    /// A compare-exchange of 16 bytes: of rdx and rax with rcx and rbx.
+    WideCompareExchange,
+    /// A system call, whose registers say which.
+    SystemCall,
 }
 
 impl Action {
@@ -95,18 +99,19 @@ pub fn read(text: &str, is_locked: bool) -> Statement {
     // The assembler takes `NOP` too.
     let name = name.to_ascii_lowercase();
     let name = name.as_str();
-    let fence = match name {
-        "mfence" => Ordering::SeqCst,
-        "lfence" => Ordering::Acquire,
-        "sfence" => Ordering::Release,
+    let action = match name {
+        "mfence" => Action::Fence(Ordering::SeqCst),
+        "lfence" => Action::Fence(Ordering::Acquire),
+        "sfence" => Action::Fence(Ordering::Release),
+        "syscall" => Action::SystemCall,
         "" | "pause" => return Statement::Harmless,
         "rep" if ["", "nop", "ret"].contains(&operands.trim()) => return Statement::Harmless,
         // A hint: it neither reads nor faults, whatever the address.
         _ if name.starts_with('.') || name.starts_with("prefetch") => return Statement::Harmless,
         _ => return access(name, &operands_of(operands), is_locked),
     };
-    let (action, operand) = (Action::Fence(fence), Operand::Nothing);
-    Statement::Access(Instruction { action, size: 0, operand, memory: Memory::default() })
+    let (size, operand) = (0, Operand::Nothing);
+    Statement::Access(Instruction { action, size, operand, memory: Memory::default() })
 }
 
 fn access(name: &str, operands: &[&str], is_locked: bool) -> Statement {
@@ -120,6 +125,12 @@ fn access(name: &str, operands: &[&str], is_locked: bool) -> Statement {
 }
 
 fn instruction(name: &str, operands: &[&str], is_locked: bool) -> Option<Instruction> {
+    if name == "cmpxchg16b" {
+        let [memory_operand] = operands else { return None };
+        let (action, operand) = (Action::WideCompareExchange, Operand::Nothing);
+        let memory = memory(memory_operand)?;
+        return is_locked.then_some(Instruction { action, size: 8, operand, memory });
+    }
     let names = [
         "mov", "xchg", "xadd", "cmpxchg", "add", "sub", "and", "or", "xor", "inc", "dec", "bts",
         "btr", "btc",
@@ -298,6 +309,8 @@ mod tests {
             ("btsl $3, (%rdi)", true, Action::SetBit, 4, Operand::Immediate(3), rdi()),
             ("btrq %rcx, (%rdi)", true, Action::ClearBit, 8, Operand::Register(1), rdi()),
             ("xorl %eax, (%rdi)", true, Action::Xor, 4, Operand::Register(0), rdi()),
+            ("syscall", false, Action::SystemCall, 0, Operand::Nothing, Memory::default()),
+            ("cmpxchg16b (%rdi)", true, Action::WideCompareExchange, 8, Operand::Nothing, rdi()),
             ("incl (%rdi)", true, Action::Add, 4, Operand::Immediate(1), rdi()),
             (
                 "addl $0, -0x10(%rsp)",
@@ -325,12 +338,11 @@ mod tests {
     fn what_no_machine_has_is_unknown() {
         for (text, is_locked) in [
             ("addl $1, (%rdi)", false),
-            ("cmpxchg16b (%rdi)", true),
+            ("cmpxchg16b (%rdi)", false),
             ("movb %ah, (%rdi)", false),
             ("xchgl %eax, word@GOTPCREL(%rip)", false),
             ("btsl $3, (%rdi)", false),
             ("movzbl (%rdi), %eax", false),
-            ("syscall", false),
             ("1:", false),
             ("jne 1b", false),
             ("rep stosb", false),

@@ -373,6 +373,14 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.names_dependencies()
     }
 
+    fn is_timeless(&self) -> bool {
+        self.machine.is_timeless()
+    }
+
+    fn reads_old_values(&self) -> bool {
+        self.machine.reads_old_values()
+    }
+
     fn last_read(&self) -> Option<u8> {
         self.machine.last_read()
     }

@@ -387,11 +387,13 @@ fn check_under(
         refused: None,
         fairness: None,
         accepted: Accepted::default(),
+        counts_tries: false,
     };
     if let Err(error) = search_accepting(arguments, subject, options, &mut checked) {
         let refused = error.downcast_ref::<Unsupported>().cloned();
         checked.refused = Some(refused.ok_or(error)?);
     }
+    checked.counts_tries = matches!(subject, Ok(Subject::InC(program)) if program.counts_tries());
     checked.seconds = since.elapsed().as_secs_f64();
     let is_wrong = matches!(checked.verdict(), Verdict::Wrong(_));
     if is_wrong && options.memory.reads_old() && arguments.sample.is_none() {

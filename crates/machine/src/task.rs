@@ -200,6 +200,18 @@ pub trait Machine {
         false
     }
 
+    /// Whether time stands still: what a task does again without others running finds nothing new, and costs nothing.
+    #[inline(always)]
+    fn is_timeless(&self) -> bool {
+        false
+    }
+
+    /// Whether a load may see older values than the last: then what several accesses do as one must be one.
+    #[inline(always)]
+    fn reads_old_values(&self) -> bool {
+        false
+    }
+
     /// The number of the task's last read, by which later accesses say that they depend on it.
     #[inline(always)]
     fn last_read(&self) -> Option<u8> {

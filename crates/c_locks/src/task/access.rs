@@ -86,12 +86,19 @@ impl<M: Machine> Task<'_, M> {
 
     /// A word that tasks may share, or a fault.
     pub(super) fn shared(&self, address: usize, size: u8) -> Place {
-        self.comes_to_stack(Place { address, size });
+        self.comes_to_place(Place { address, size });
         if !self.is_shared(address, size.into()) {
             self.refuse_foreign_stack(address);
             self.fail(
-                "an atomic access to memory that is neither in the lock, nor in a static variable, nor in a _Thread_local one"
+                "an atomic access to memory that is neither in the lock, nor in a static variable, nor in a _Thread_local one, nor \
+                 allocated"
                     .to_string(),
+            );
+        }
+        if self.instance.program.parts.has_wide(address - self.instance.region.0) {
+            self.refuse(
+                "an atomic access to a part of what others access with 16 bytes",
+                "access it with 16 bytes each time, or plainly where no other task does",
             );
         }
         if !address.is_multiple_of(usize::from(size)) {
@@ -152,6 +159,9 @@ impl<M: Machine> Task<'_, M> {
         if let Some(value) = self.own_atomic(place, Op::Load, 0, state) {
             return value;
         }
+        if let Some(value) = self.finds_the_same(place.address, Op::Load, state) {
+            return value;
+        }
         let place = self.shared(place.address, place.size);
         let ordering = match ordering {
             Ordering::Release => Ordering::Relaxed,
@@ -172,9 +182,10 @@ impl<M: Machine> Task<'_, M> {
             }
         };
         self.last_load.set(Some((state, value)));
+        self.tried(self.last_try.get(), place.address, Op::Load, state, value);
         self.notes_read();
         // Others have run meanwhile.
-        self.comes_to_stack(place);
+        self.comes_to_place(place);
         value
     }
 
@@ -183,8 +194,12 @@ impl<M: Machine> Task<'_, M> {
         if let Some(old) = self.own_atomic(place, op, order, state) {
             return old;
         }
+        if let Some(old) = self.finds_the_same(place.address, op, state) {
+            return old;
+        }
         let place = self.shared(place.address, place.size);
-        self.last_load.set(None);
+        let before = self.last_try.get();
+        self.ends_wait();
         self.depend(place);
         self.forget(state);
         let ordering = match (op, ordering(order)) {
@@ -197,8 +212,11 @@ impl<M: Machine> Task<'_, M> {
         let old = with_size!(place.size, self.op(place, op, ordering));
         if !matches!(op, Op::Store(_)) {
             self.notes_read();
+            if op.written(old, place.size).is_none_or(|new| new == old) {
+                self.tried(before, place.address, op, state, old);
+            }
         }
-        self.comes_to_stack(place);
+        self.comes_to_place(place);
         old
     }
 
@@ -214,12 +232,12 @@ impl<M: Machine> Task<'_, M> {
     ) {
         if !writes {
             // A loop that also reads this is no wait for the word of its load alone.
-            self.last_load.set(None);
+            self.ends_wait();
         }
         let (mut at, end) = (address, address + bytes);
         while at < end {
             let place = Place { address: at, size: piece(at, end) };
-            self.comes_to_stack(place);
+            self.comes_to_place(place);
             self.depend(place);
             let value = reads.then(|| match once {
                 Some(state) => self.load(place, self.volatile_order(Ordering::Acquire), state),
@@ -323,6 +341,7 @@ impl<M: Machine> Task<'_, M> {
             // SAFETY: as above.
             unsafe { write(address, size, new) };
         }
+        self.last_try.set(None);
         if op == Op::Load && self.last_load.replace(Some((state, old))) == Some((state, old)) {
             self.instance.program.stacks.set_apart();
             self.refuse(
@@ -331,7 +350,7 @@ impl<M: Machine> Task<'_, M> {
             );
         }
         if writes {
-            self.last_load.set(None);
+            self.ends_wait();
         }
         let is_barrier =
             writes && !matches!(op, Op::Store(_)) && ordering(order) == Ordering::SeqCst;
@@ -342,8 +361,27 @@ impl<M: Machine> Task<'_, M> {
         Some(old)
     }
 
+    /// An access to memory of a search's own: to what lives there, in whole words.
+    pub(super) fn comes_to_place(&self, place: Place) {
+        self.comes_to_heap(place);
+        self.comes_to_stack(place);
+        self.comes_to_words(place);
+    }
+
+    /// Where loads may read old values, accesses are to whole words: what is accessed by parts has smaller ones.
+    fn comes_to_words(&self, place: Place) {
+        let Some(edges) = self.instance.edges.get().filter(|_| self.m.reads_old_values()) else {
+            return;
+        };
+        let offset = place.address.wrapping_sub(self.instance.region.0);
+        if let Some((array, within)) = edges.cut_by(offset, place.size.into()) {
+            self.instance.program.parts.cut(array, within, place.size.into());
+            self.refuse("the parts of a variable became known too late", "check it again");
+        }
+    }
+
     /// An access to a stack in the region: of another task, only to what lives there.
-    pub(super) fn comes_to_stack(&self, place: Place) {
+    fn comes_to_stack(&self, place: Place) {
         let Place { address, size } = place;
         let Some(stacks) = &self.instance.apart else { return };
         let Some((owner, offset)) = stacks.owner(address) else { return };
@@ -360,8 +398,8 @@ impl<M: Machine> Task<'_, M> {
 
     /// The value of a word that a compare-exchange expects, in a local variable.
     pub(super) fn expected(&self, place: Place) -> u64 {
-        if self.instance.apart.is_some() && self.is_shared(place.address, place.size.into()) {
-            self.comes_to_stack(place);
+        if self.is_shared(place.address, place.size.into()) {
+            self.comes_to_place(place);
             return with_size!(place.size, self.get(place));
         }
         if !self.is_own(place.address, place.size.into(), true) {
@@ -377,6 +415,7 @@ impl<M: Machine> Task<'_, M> {
     /// Writes the value that a compare-exchange found into the variable that said what it expects.
     pub(super) fn set_expected(&self, place: Place, value: u64) {
         if self.is_shared(place.address, place.size.into()) {
+            self.ends_wait();
             return with_size!(place.size, self.set(place, value));
         }
         // SAFETY: as in `expected`, which has come before.
@@ -385,7 +424,7 @@ impl<M: Machine> Task<'_, M> {
 
     fn writes(&self, place: Place, volatile: Option<u64>) {
         self.has_effect();
-        self.last_load.set(None);
+        self.ends_wait();
         // SAFETY: a word of the region.
         let old = unsafe { read(place.address, place.size) };
         self.add(Pending::Write { place, value: old, site: self.site.get(), volatile });

@@ -9,7 +9,7 @@ use crate::hooks::BytesFunction;
 impl<M: Machine> Task<'_, M> {
     /// Calls a function with these arguments.
     pub(super) fn bytes(&self, function: BytesFunction, a: u64, b: u64, c: u64) -> u64 {
-        self.last_load.set(None);
+        self.ends_wait();
         let (first, second, bytes) = (a as usize, b as usize, c as usize);
         match function {
             BytesFunction::Memset => self.fill(first, b.wrapping_mul(0x0101_0101_0101_0101), bytes),
@@ -75,7 +75,7 @@ impl<M: Machine> Task<'_, M> {
             // SAFETY: the task's own stack, or a constant.
             return unsafe { read(place.address, place.size) };
         }
-        self.comes_to_stack(place);
+        self.comes_to_place(place);
         self.depend(place);
         with_size!(place.size, self.get(place))
     }
@@ -85,7 +85,7 @@ impl<M: Machine> Task<'_, M> {
             // SAFETY: the task's own stack.
             return unsafe { write(place.address, place.size, value) };
         }
-        self.comes_to_stack(place);
+        self.comes_to_place(place);
         self.depend(place);
         with_size!(place.size, self.set(place, value));
     }

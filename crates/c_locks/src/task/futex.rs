@@ -11,8 +11,18 @@ const FAILED: u64 = u64::MAX;
 /// Wake-ups of more tasks than this are wake-ups of all.
 const ONE_BY_ONE_MAX: u32 = 16;
 
+/// The number of a system call, and its first arguments as a futex has them.
+pub(super) struct SystemCall {
+    pub number: u64,
+    pub address: u64,
+    pub operation: u64,
+    pub value: u64,
+    pub timeout: u64,
+}
+
 impl<M: Machine> Task<'_, M> {
     pub(super) fn park(&self, address: usize, expected: u32, sleep: Sleep, state: u64) -> SleepEnd {
+        self.ends_wait();
         self.forget(state);
         self.has_effect();
         let word = self.futex_word(address);
@@ -21,6 +31,7 @@ impl<M: Machine> Task<'_, M> {
 
     /// Wakes this many tasks that sleep for one of these bits; returns how many slept.
     pub(super) fn wake(&self, address: usize, tasks: u32, bits: u32, state: u64) -> u32 {
+        self.ends_wait();
         self.forget(state);
         self.has_effect();
         let atom = self.atom::<u32>(self.futex_word(address));
@@ -39,47 +50,57 @@ impl<M: Machine> Task<'_, M> {
         self.shared(address, 4)
     }
 
-    /// A futex that waits or wakes, or the thread's number.
+    /// A call of `syscall`: what failed is in `errno`.
     pub(super) fn syscall(&self, arguments: &[u64; 5], state: u64) -> u64 {
         let [number, address, operation, value, timeout] = *arguments;
+        let call = SystemCall { number, address, operation, value, timeout };
+        self.system_call(call, || self.stack_argument(), state).unwrap_or_else(|error| {
+            self.errno.set(error);
+            FAILED
+        })
+    }
+
+    /// A futex that waits or wakes, or the thread's number. The error is that of the system.
+    pub(super) fn system_call(
+        &self,
+        call: SystemCall,
+        bits: impl Fn() -> u32,
+        state: u64,
+    ) -> Result<u64, i32> {
+        let SystemCall { number, address, operation, value, timeout } = call;
         let (number, address, value) = (number as i64, address as usize, value as u32);
-        if number == libc::SYS_gettid {
-            return self.m.task() as u64 + 1;
-        }
-        if number != libc::SYS_futex {
-            self.refuse(
-                &format!("system call {number}: a search has only futex and gettid"),
+        match number {
+            libc::SYS_gettid => return Ok(self.m.task() as u64 + 1),
+            libc::SYS_sched_yield => return Ok(0),
+            libc::SYS_futex => {}
+            _ => self.refuse(
+                &format!("system call {number}: a search has only futex, gettid and sched_yield"),
                 "leave the call out of what is checked",
-            );
+            ),
         }
         let command = operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
         let bits = match command {
-            libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => self.stack_argument(),
+            libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => bits(),
             _ => u32::MAX,
         };
         match command {
             libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET if bits != 0 => {
                 let sleep = Sleep { bits, timed: timeout != 0 };
                 match self.park(address, value, sleep, state) {
-                    SleepEnd::Woken => 0,
-                    SleepEnd::Differed => self.failed(libc::EAGAIN),
-                    SleepEnd::TimedOut => self.failed(libc::ETIMEDOUT),
+                    SleepEnd::Woken => Ok(0),
+                    SleepEnd::Differed => Err(libc::EAGAIN),
+                    SleepEnd::TimedOut => Err(libc::ETIMEDOUT),
                 }
             }
             libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET if bits != 0 => {
-                self.wake(address, value, bits, state).into()
+                Ok(self.wake(address, value, bits, state).into())
             }
-            libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => self.failed(libc::EINVAL),
+            libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => Err(libc::EINVAL),
             other => self.refuse(
                 &format!("futex operation {other} ({}): a search has only FUTEX_WAIT, FUTEX_WAKE and the two with bitsets", name(other)),
                 "wait and wake by those; instead of a requeue, wake all",
             ),
         }
-    }
-
-    fn failed(&self, error: i32) -> u64 {
-        self.errno.set(error);
-        FAILED
     }
 
     /// The seventh argument of a call, which is the first that lies on the stack.

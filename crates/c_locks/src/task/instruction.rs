@@ -4,11 +4,19 @@ use machine::{Machine, Op, Ordering};
 
 use super::Task;
 use super::access::{Place, ones, read, write};
+use super::futex::SystemCall;
 use crate::entry::InstructionFrame;
 use crate::x86::{Action, Instruction, Memory, Operand};
 
 /// The numbers of registers.
 const RAX: usize = 0;
+const RCX: usize = 1;
+const RDX: usize = 2;
+const RBX: usize = 3;
+const RSI: usize = 6;
+const RDI: usize = 7;
+const R9: usize = 9;
+const R10: usize = 10;
 pub const RSP: usize = 4;
 
 /// Bits of the flags: the result is zero, or negative.
@@ -26,11 +34,22 @@ impl<M: Machine> Task<'_, M> {
         let instruction = &self.instance.program.instructions[number];
         if let Action::Fence(ordering) = instruction.action {
             self.forget(state);
-            self.last_load.set(None);
+            self.ends_wait();
             return self.m.fence(ordering);
+        }
+        if instruction.action == Action::SystemCall {
+            let [number, address, operation, value, timeout, bits] =
+                [RAX, RDI, RSI, RDX, R10, R9].map(|register| frame.registers[register]);
+            let call = SystemCall { number, address, operation, value, timeout };
+            let result = self.system_call(call, || bits as u32, state);
+            frame.registers[RAX] = result.unwrap_or_else(|error| -i64::from(error) as u64);
+            return;
         }
         let registers = address(&instruction.memory, &frame.registers);
         let address = registers.wrapping_add(self.instance.symbol(number));
+        if instruction.action == Action::WideCompareExchange {
+            return self.wide_compare_exchange(address, frame, state);
+        }
         let mut place = Place { address, size: instruction.size };
         let given = match instruction.operand {
             Operand::Register(register) => frame.registers[register],
@@ -41,7 +60,9 @@ impl<M: Machine> Task<'_, M> {
         let bit = if is_bit { numbered_bit(instruction, given, &mut place.address) } else { 0 };
         let expected = frame.registers[RAX] & ones(place.size);
         let op = match instruction.action {
-            Action::Load | Action::Fence(_) => Op::Load,
+            Action::Load | Action::Fence(_) | Action::SystemCall | Action::WideCompareExchange => {
+                Op::Load
+            }
             Action::Store => Op::Store(given),
             Action::Exchange => Op::Swap(given),
             Action::ExchangeAdd | Action::Add => Op::Add(given),
@@ -65,6 +86,20 @@ impl<M: Machine> Task<'_, M> {
         self.finish(instruction, frame, op, old);
     }
 
+    fn wide_compare_exchange(&self, address: usize, frame: &mut InstructionFrame, state: u64) {
+        let halves = [address, address + 8].map(|address| Place { address, size: 8 });
+        self.begin_wide(address, state);
+        let old = halves.map(|half| self.wide_half(half));
+        let is_equal = old == [RAX, RDX].map(|register| frame.registers[register]);
+        if is_equal {
+            let new = [RBX, RCX].map(|register| frame.registers[register]);
+            halves.into_iter().zip(new).for_each(|(half, new)| self.set_wide_half(half, new));
+        }
+        [frame.registers[RAX], frame.registers[RDX]] = old;
+        frame.flags = frame.flags & !ZERO | if is_equal { ZERO } else { 0 };
+        self.end_wide(state);
+    }
+
     /// Does the access in the order of x86; on the task's own stack, without the machine.
     fn access(&self, place: Place, op: Op<u64>, state: u64) -> u64 {
         let writes = !matches!(op, Op::Load);
@@ -78,7 +113,7 @@ impl<M: Machine> Task<'_, M> {
             // `lock addl $0, (%rsp)` is a full barrier.
             if !matches!(op, Op::Load | Op::Store(_)) {
                 self.forget(state);
-                self.last_load.set(None);
+                self.ends_wait();
                 self.m.fence(Ordering::SeqCst);
             }
             return old;

@@ -290,6 +290,14 @@ impl Machine for Checked<'_> {
         self.world.borrow().rules.is_some()
     }
 
+    fn is_timeless(&self) -> bool {
+        true
+    }
+
+    fn reads_old_values(&self) -> bool {
+        self.world.borrow().reads_old()
+    }
+
     fn last_read(&self) -> Option<u8> {
         let world = self.world.borrow();
         world.rules.and_then(|_| world.state.executions.last_reads[self.task])

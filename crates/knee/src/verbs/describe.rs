@@ -73,11 +73,12 @@ fn manual<T: Serialize + JsonSchema>(
 }
 
 /// Headers for C files, described by their own text.
-const HEADERS: [(&str, &str); 4] = [
+const HEADERS: [(&str, &str); 5] = [
     ("knee.h", own_loads::HEADER),
     ("knee_lock.h", c_locks::HEADER),
     ("knee_kernel.h", c_locks::KERNEL_HEADER),
     ("knee_kernel_tasks.h", c_locks::KERNEL_TASKS_HEADER),
+    ("knee_given.h", c_locks::GIVEN_HEADER),
 ];
 
 /// Compiles a load and prints what it says about itself. A load that others wrote is not compiled, as that would run

@@ -43,6 +43,7 @@ pub fn checked(checked: &CheckResult) -> CheckedAlgorithm {
         complete: matches!(verdict, Verdict::Holds),
         accepted_races: checked.accepted.races.iter().map(accepted::race).collect(),
         lines_without_race: page::without_race(checked).to_vec(),
+        counts_tries: checked.counts_tries,
         fault: failure.map(|failure| failure.fault.to_string()),
         schedule: failure.map(|failure| failure.schedule.to_string()),
         interleaving: failure.map(|failure| failure.steps.clone()),

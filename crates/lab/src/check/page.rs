@@ -91,9 +91,19 @@ fn answers(all: &[CheckResult]) -> Vec<String> {
         }
     }
     all.iter().for_each(|one| answers.extend(accepted_races(one, all.len() > 1)));
+    answers.extend(all.iter().filter_map(|one| counted_tries(one, all.len() > 1)));
     answers.extend(all.iter().filter_map(|one| covered(one, all.len() > 1)));
     answers.extend(unknown_by_language(all));
     answers
+}
+
+/// That not every try of a loop was a step.
+fn counted_tries(checked: &CheckResult, has_others: bool) -> Option<String> {
+    let is_said = checked.counts_tries && matches!(checked.verdict(), Verdict::Holds);
+    let name = if has_others { format!("{}: ", checked.name) } else { String::new() };
+    is_said.then(|| {
+        format!("{name}a loop counts its tries: others ran between the first four of them, and behind the last")
+    })
 }
 
 /// What sampled schedules without a fault cover.
@@ -577,6 +587,7 @@ mod tests {
             refused: None,
             fairness: None,
             accepted: Accepted::default(),
+            counts_tries: false,
         };
         expect![[r#"
             ticket is WRONG: no mutual exclusion: both

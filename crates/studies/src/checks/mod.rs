@@ -69,6 +69,8 @@ pub struct CheckResult {
     pub fairness: Option<Fairness>,
     /// Races that were found and accepted.
     pub accepted: Accepted,
+    /// Whether a loop counts its tries, of which only the first four and the end were searched.
+    pub counts_tries: bool,
 }
 
 /// What a search under RC11 says of an algorithm that holds on this machine. If it fails there, that is the result.
@@ -159,9 +161,11 @@ fn with_scenario<R>(
 ) -> Result<R> {
     let mut result = None;
     loop {
-        visit(subject, scenario, locks, mutation, &mut |setup| result = Some(act(setup)))?;
-        // A program in C may be found to need stacks of another kind.
+        let visited =
+            visit(subject, scenario, locks, mutation, &mut |setup| result = Some(act(setup)));
+        // A program in C may be found to need other stacks, or another heap: also before its tasks begin.
         if !matches!(subject, Subject::InC(program) if program.take_learned()) {
+            visited?;
             return result.context("the tasks were never started");
         }
     }
