@@ -1,5 +1,5 @@
 // Ranks the sections of the site as `knee help --search` does, by crates/knee/src/guides/search.rs, which has the reasons. mdBook's own
-// ranking had the answer among the first three for 14 of 30 questions. .ci/site puts the words of guides/words.txt in front.
+// ranking had the answer among the first three for 16 of 30 questions. .ci/site puts the words of guides/words.txt in front.
 /* global elasticlunr, vocabulary */
 "use strict";
 

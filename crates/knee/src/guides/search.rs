@@ -117,7 +117,7 @@ static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
         let said: Vec<String> = said.split(',').map(|one| stems(one, &endings).join(" ")).collect();
         stems(asked, &endings).into_iter().map(move |word| (word, said.clone()))
     });
-    Vocabulary { empty: list("empty "), instead: instead.collect(), endings: endings.clone() }
+    Vocabulary { empty: list("empty "), instead: instead.collect(), endings }
 });
 
 impl Section {
@@ -160,10 +160,9 @@ fn sections_of(guide: Guide) -> Vec<Section> {
 /// A line without where its links lead.
 fn shown(line: &str) -> String {
     let mut parts = line.split("](");
-    let first = parts.next().unwrap_or_default();
-    let after =
-        |part: &'_ str| part.split_once(')').map_or(String::new(), |(_, after)| after.to_string());
-    std::iter::once(first.to_string()).chain(parts.map(after)).collect::<Vec<_>>().join(" ")
+    let first = parts.next();
+    let after = parts.filter_map(|part| part.split_once(')')).map(|(_, after)| after);
+    first.into_iter().chain(after).collect::<Vec<_>>().join(" ")
 }
 
 /// Each two words that stand beside each other: "false sharing" is not "a false alarm" and "shared".
