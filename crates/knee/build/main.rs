@@ -1,4 +1,4 @@
-//! Puts into the binary, compressed: the guides of `docs/`, and the licences of what is linked.
+//! Puts into the binary, compressed: the guides of `docs/`, the schemas of answers, and the licences of what is linked.
 
 mod licenses;
 
@@ -14,26 +14,27 @@ fn main() {
     // without it calls address 0.
     println!("cargo::rustc-link-arg-bins=-Wl,--undefined=gettid");
     licenses::write(&Path::new(&variable("OUT_DIR")).join("licenses.txt.gz"));
-    write_guides();
+    write_folder("../../docs", ".md", "guides.txt.gz");
+    write_folder("../answers/tests/golden", ".schema.json", "schemas.txt.gz");
 }
 
-fn write_guides() {
-    let docs = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../../docs");
-    println!("cargo::rerun-if-changed={}", docs.display());
+/// Packs the files of a folder, relative to this crate, whose names end in `ending`, which their paths lose.
+fn write_folder(folder: &str, ending: &str, packed: &str) {
+    let folder = Path::new(&variable("CARGO_MANIFEST_DIR")).join(folder);
+    println!("cargo::rerun-if-changed={}", folder.display());
     let mut files = Vec::new();
-    collect(&docs, &mut files);
+    collect(&folder, ending, &mut files);
     files.sort();
     // Each path on a line, then the length of its text in bytes, then all texts.
     let mut list = String::new();
     let mut texts = String::new();
-    for file in &files {
+    for (path, file) in &files {
         println!("cargo::rerun-if-changed={}", file.display());
-        let path = file.strip_prefix(&docs).expect("it is in there").with_extension("");
-        let text = fs::read_to_string(file).expect("a guide is text");
-        list += &format!("{} {}\n", path.display(), text.len());
+        let text = fs::read_to_string(file).expect("it is text");
+        list += &format!("{path} {}\n", text.len());
         texts += &text;
     }
-    let out = Path::new(&variable("OUT_DIR")).join("guides.txt.gz");
+    let out = Path::new(&variable("OUT_DIR")).join(packed);
     write_packed(&out, &format!("{list}\n{texts}"));
 }
 
@@ -49,14 +50,18 @@ fn variable(name: &str) -> String {
     std::env::var(name).expect("cargo sets it")
 }
 
-/// All Markdown below a folder.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("docs are there").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            files.push(path);
+/// All files below a folder whose names end so, with their paths in it without the ending.
+fn collect(folder: &Path, ending: &str, files: &mut Vec<(String, PathBuf)>) {
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).expect("the sources have it").flatten() {
+            let path = entry.path();
+            let within = path.strip_prefix(folder).expect("it is in there").display().to_string();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Some(within) = within.strip_suffix(ending) {
+                files.push((within.to_string(), path));
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ mod flags;
 mod guides;
 mod help;
 mod named;
+mod packed;
 mod renamed;
 mod results;
 mod stack;

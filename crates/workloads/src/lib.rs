@@ -17,6 +17,7 @@ mod file_region;
 mod files;
 mod load;
 mod lock;
+mod manual;
 mod mapping;
 mod mechanism;
 mod message;
@@ -35,6 +36,7 @@ use failure::until_done;
 pub use failure::{Failure, sys};
 pub use load::{Load, TaskForm};
 pub use machine::Pace;
+use manual::manual;
 pub use need::Need;
 pub use parameter::{
     COMMON_PARAMETERS, DELAYED_LOCKS, DelayedLock, Parameter, ParameterKind, Values,
@@ -46,7 +48,8 @@ pub use spin::{Idle, Spin};
 pub struct Workload {
     /// The name of its file, used everywhere.
     pub name: &'static str,
-    source: &'static str,
+    /// The module doc of its file, with what marks its lines.
+    doc: &'static str,
     pub spec: &'static Spec,
 }
 
@@ -149,7 +152,7 @@ macro_rules! workloads {
         pub static WORKLOADS: LazyLock<Vec<Workload>> = LazyLock::new(|| {
             let mut workloads = vec![$(Workload {
                 name: stringify!($name),
-                source: include_str!(concat!(stringify!($name), ".rs")),
+                doc: manual!(concat!(stringify!($name), ".rs")),
                 spec: &$name::SPEC,
             },)*];
             workloads.extend(lock::workloads());
@@ -226,7 +229,7 @@ impl Workload {
 
     /// The manual page: the module doc of its file.
     pub fn manual(&self) -> String {
-        self.source
+        self.doc
             .lines()
             .map_while(|line| line.strip_prefix("//!"))
             .map(|line| line.strip_prefix(' ').unwrap_or(line))

@@ -20,6 +20,7 @@ use algorithms::{Lock, Shape, SharedLock};
 use machine::{Array, Field, Image, Line, Machine, Native, Region, Yielding, image};
 
 use crate::file_lock::HOLD;
+use crate::manual::manual;
 use crate::{
     Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Spec, Spin, Task, Workload,
 };
@@ -30,7 +31,7 @@ pub(crate) fn workloads() -> impl Iterator<Item = Workload> {
         LazyLock::new(|| LOCKS.iter().map(|lock| format!("lock_{}", lock.name)).collect());
     LOCKS.iter().zip(NAMES.iter()).map(|(lock, name)| Workload {
         name,
-        source: include_str!("lock.rs"),
+        doc: manual!("lock.rs"),
         spec: visit(lock.name, BuildSpec).expect("a listed lock"),
     })
 }

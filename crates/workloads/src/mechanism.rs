@@ -26,6 +26,7 @@ use algorithms::mechanisms::{
 use machine::{IpiHandler, Native, Pace, Peers, Region, Yielding};
 
 use crate::lock::machine;
+use crate::manual::manual;
 use crate::{
     Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Spec, Task, Workload,
 };
@@ -39,7 +40,7 @@ pub(crate) fn workloads() -> impl Iterator<Item = Workload> {
         };
         MECHANISMS.iter().map(spec).collect()
     });
-    SPECS.iter().map(|(name, spec)| Workload { name, source: include_str!("mechanism.rs"), spec })
+    SPECS.iter().map(|(name, spec)| Workload { name, doc: manual!("mechanism.rs"), spec })
 }
 
 /// The default lock inside a mechanism: that of Linux.

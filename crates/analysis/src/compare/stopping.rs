@@ -4,6 +4,7 @@ use records::{Record, Run};
 
 use super::blocks::{Block, blocks};
 use super::columns::{Column, MetricColumns, finite, scaled, unit_and_direction};
+use super::emulated::hidden_by_emulation;
 use super::repeats;
 use super::rules::{ALPHA, Rules};
 use crate::judge::MISSES;
@@ -100,8 +101,19 @@ fn open_points(
         }
         judged.iter().zip(harmless).all(|(judgement, harmless)| judgement.stop || harmless)
     };
-    if is_enough || (rules.sequential() && is_decided()) {
+    let is_hidden = || {
+        let is_hidden = is_hidden(record, points[0], &runs, &metric);
+        !blocks.is_empty() && !rules.judge_emulated && is_hidden
+    };
+    if is_enough || (rules.sequential() && (is_decided() || is_hidden())) {
         return Vec::new();
     }
     alive.into_iter().map(|arm| points[arm]).collect()
+}
+
+/// Whether no further block would help: a time in emulated guests has no verdict.
+fn is_hidden(record: &Record, point: usize, runs: &[Run], metric: &str) -> bool {
+    let runs: Vec<&Run> = runs.iter().collect();
+    let until = record.points[point].until;
+    record.emulated() && hidden_by_emulation(record, metric, until, &runs).is_some()
 }

@@ -2,10 +2,9 @@
 
 mod search;
 
-use std::io::Read;
 use std::sync::LazyLock;
 
-use flate2::read::GzDecoder;
+use crate::packed::Packed;
 
 pub use search::{Found, SCREEN, search};
 
@@ -31,23 +30,11 @@ impl Guide {
     }
 }
 
-/// What the build wrote: paths with the lengths of their texts, an empty line, and the texts.
-static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guides.txt.gz"));
-
 /// All of them, by path.
 pub fn all() -> impl Iterator<Item = Guide> {
-    static UNPACKED: LazyLock<String> = LazyLock::new(|| {
-        let mut text = String::new();
-        GzDecoder::new(PACKED).read_to_string(&mut text).expect("the build packed it");
-        text
-    });
-    let (list, texts) = UNPACKED.split_once("\n\n").expect("the build wrote both parts");
-    list.lines().scan(texts, |rest, line| {
-        let (path, length) = line.split_once(' ')?;
-        let (text, next) = rest.split_at(length.parse().ok()?);
-        *rest = next;
-        Some(Guide { path, text })
-    })
+    static GUIDES: LazyLock<Packed> =
+        LazyLock::new(|| Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/guides.txt.gz"))));
+    GUIDES.texts().map(|(path, text)| Guide { path, text })
 }
 
 /// The guide of this name: `bisect`, or with its folder where a name has several, `lab/ledger`. Of these, the one for users.

@@ -1,15 +1,16 @@
 //! `knee schema`: prints the JSON Schema of what a verb prints with `--json`.
+//!
+//! The binary has the schemas as texts, which the build takes from `crates/answers/tests/golden`. What derives them from
+//! the types is as large as a twentieth of the binary; the test below holds the texts to it.
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
-use answers::schema_of;
 use anyhow::{Context, Result};
-use guests::kernels::{BuildInfo, BuiltKernel};
 use host::terminal::print;
 use host::unknown;
-use schemars::Schema;
 
-use super::bisect::Check;
+use crate::packed::Packed;
 
 /// Print the JSON Schema of what a verb prints with --json
 ///
@@ -20,107 +21,125 @@ pub struct Arguments {
     name: Option<String>,
 }
 
-/// The names of all answers.
+/// The names of all answers: the words of the command with dashes, then what tells it from others of that verb.
 pub fn names() -> Vec<&'static str> {
-    ANSWERS.iter().map(|answer| answer.name).collect()
+    SCHEMAS.texts().map(|(name, _)| name).collect()
 }
 
-/// What some verb prints with `--json`.
-struct AnswerKind {
-    /// The words of the command with dashes, then what tells the answer from others of that verb.
-    name: &'static str,
-    schema: fn() -> Schema,
-}
-
-/// An entry of [`ANSWERS`].
-const fn answer(name: &'static str, schema: fn() -> Schema) -> AnswerKind {
-    AnswerKind { name, schema }
-}
-
-/// All answers, by name.
-const ANSWERS: &[AnswerKind] = &[
-    answer("bisect", schema_of::<answers::Bisected<Check>>),
-    answer("bisect-log", schema_of::<bisector::Event>),
-    answer("bisect-plan", schema_of::<answers::BisectionPlan>),
-    answer("bisect-replay", schema_of::<answers::Bisected<Check>>),
-    answer("bisect-screen", schema_of::<answers::Screening>),
-    answer("bisect-series", schema_of::<answers::Series>),
-    answer("check", schema_of::<answers::Checks>),
-    answer("check-against-kernel", schema_of::<answers::KernelComparisons>),
-    answer("check-litmus", schema_of::<answers::LitmusTests>),
-    answer("check-mutants", schema_of::<answers::Mutants>),
-    answer("check-orderings", schema_of::<answers::Orderings>),
-    answer("check-replay", schema_of::<answers::FollowedSchedule>),
-    answer("compare", schema_of::<analysis::Comparison>),
-    answer("compare-fragile", schema_of::<answers::FragileAnswer>),
-    answer("conflicts", schema_of::<answers::ConflictAnswer>),
-    answer("doctor", schema_of::<Vec<doctor::Finding>>),
-    answer("doctor-verdicts", schema_of::<analysis::host_check::HostCheck>),
-    answer("explain", schema_of::<answers::Ledgers>),
-    answer("explain-live", schema_of::<live::LiveAnswer>),
-    answer("explain-perf-data", schema_of::<answers::RecordingLedger>),
-    answer("explain-two-live", schema_of::<live::LiveComparison>),
-    answer("explain-two-perf-data", schema_of::<answers::RecordingDifference>),
-    answer("fleet-collect", schema_of::<answers::CollectedRecord>),
-    answer("fleet-status", schema_of::<answers::FleetStatus<fleet::HostCheck>>),
-    answer("gate", schema_of::<bisector::GateAnswer>),
-    answer("kernel-build", schema_of::<answers::BuiltKernels<BuiltKernel>>),
-    answer("kernel-list", schema_of::<Vec<BuildInfo>>),
-    answer("list", schema_of::<Vec<store::Listed>>),
-    answer("list-algorithms", schema_of::<answers::ListedAlgorithms>),
-    answer("list-commands", schema_of::<answers::ListedCommands>),
-    answer("list-experiments", schema_of::<answers::ListedExperiments>),
-    answer("list-hosts", schema_of::<answers::ListedHosts>),
-    answer("list-loads", schema_of::<answers::ListedLoads>),
-    answer("list-metrics", schema_of::<answers::ListedMetrics>),
-    answer("list-workloads", schema_of::<answers::ListedWorkloads>),
-    answer("record-export", schema_of::<answers::WholeRecord>),
-    answer("record-import", schema_of::<answers::ImportedRecord>),
-    answer("run", schema_of::<records::Run>),
-    answer("run-plan", schema_of::<answers::RunPlan>),
-    answer("scale", schema_of::<answers::Scalings>),
-    answer("scale-forecast", schema_of::<answers::Forecasts>),
-    answer("selfcheck", schema_of::<analysis::selfcheck::Selfcheck>),
-    answer("selfcheck-bisect", schema_of::<bisection::selfcheck::BisectCheck>),
-    answer("selfcheck-gates", schema_of::<analysis::selfcheck::GateCheck>),
-    answer("selfcheck-scale", schema_of::<laws::selfcheck::ScaleCheck>),
-    answer("selfcheck-watch", schema_of::<bisection::watch::selfcheck::WatchCheck>),
-    answer("show", schema_of::<answers::Summary>),
-    answer("show-algorithm", schema_of::<answers::AlgorithmManual>),
-    answer("show-command", schema_of::<records::Command>),
-    answer("show-experiment", schema_of::<answers::ExperimentManual>),
-    answer("show-host", schema_of::<answers::HostManual>),
-    answer("show-load", schema_of::<records::CompiledLoad>),
-    answer("show-load-of-others", schema_of::<answers::UncompiledLoad>),
-    answer("show-metric", schema_of::<answers::MetricEntry>),
-    answer("show-workload", schema_of::<answers::WorkloadManual>),
-    answer("simulate", schema_of::<answers::AlgorithmCurves>),
-    answer("simulate-check", schema_of::<answers::NativeAgreements>),
-    answer("simulate-operation", schema_of::<answers::OperationCurves>),
-    answer("simulate-replay", schema_of::<answers::Replays>),
-    answer("simulate-replay-list", schema_of::<answers::Incidents>),
-    answer("watch-show", schema_of::<bisector::WatchAnswer>),
-    answer("watch-show-kernels", schema_of::<bisector::kernel_line::KernelLineAnswer>),
-];
+/// All schemas, by name.
+static SCHEMAS: LazyLock<Packed> =
+    LazyLock::new(|| Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/schemas.txt.gz"))));
 
 /// Prints one schema, or the names of all.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some(name) = &arguments.name else {
-        print(ANSWERS.iter().map(|one| format!("{}\n", one.name)).collect::<String>())?;
+        print(names().iter().map(|name| format!("{name}\n")).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let kind = ANSWERS.iter().find(|one| one.name == name).with_context(|| {
-        unknown("answer", name, ANSWERS.iter().map(|one| one.name), "knee schema")
-    })?;
-    print(format!("{:#}\n", (kind.schema)().to_value()))?;
+    let (_, schema) = SCHEMAS
+        .texts()
+        .find(|(one, _)| one == name)
+        .with_context(|| unknown("answer", name, names(), "knee schema"))?;
+    print(schema)?;
     Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::{Command, CommandFactory};
+    use std::path::Path;
 
+    use answers::schema_of;
+    use clap::{Command, CommandFactory};
+    use expect_test::expect_file;
+    use guests::kernels::{BuildInfo, BuiltKernel};
+
+    use super::super::bisect::Check;
     use super::*;
+
+    macro_rules! answers {
+        ($($name:literal: $type:ty,)*) => {
+            /// The schema of each answer as its type has it, by name.
+            fn derived() -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($name, schema_of::<$type>()),)*]
+            }
+        };
+    }
+
+    answers! {
+        "bisect": answers::Bisected<Check>,
+        "bisect-log": bisector::Event,
+        "bisect-plan": answers::BisectionPlan,
+        "bisect-replay": answers::Bisected<Check>,
+        "bisect-screen": answers::Screening,
+        "bisect-series": answers::Series,
+        "check": answers::Checks,
+        "check-against-kernel": answers::KernelComparisons,
+        "check-litmus": answers::LitmusTests,
+        "check-mutants": answers::Mutants,
+        "check-orderings": answers::Orderings,
+        "check-replay": answers::FollowedSchedule,
+        "compare": analysis::Comparison,
+        "compare-fragile": answers::FragileAnswer,
+        "conflicts": answers::ConflictAnswer,
+        "doctor": Vec<doctor::Finding>,
+        "doctor-verdicts": analysis::host_check::HostCheck,
+        "explain": answers::Ledgers,
+        "explain-live": live::LiveAnswer,
+        "explain-perf-data": answers::RecordingLedger,
+        "explain-two-live": live::LiveComparison,
+        "explain-two-perf-data": answers::RecordingDifference,
+        "fleet-collect": answers::CollectedRecord,
+        "fleet-status": answers::FleetStatus<fleet::HostCheck>,
+        "gate": bisector::GateAnswer,
+        "kernel-build": answers::BuiltKernels<BuiltKernel>,
+        "kernel-list": Vec<BuildInfo>,
+        "list": Vec<store::Listed>,
+        "list-algorithms": answers::ListedAlgorithms,
+        "list-commands": answers::ListedCommands,
+        "list-experiments": answers::ListedExperiments,
+        "list-hosts": answers::ListedHosts,
+        "list-loads": answers::ListedLoads,
+        "list-metrics": answers::ListedMetrics,
+        "list-workloads": answers::ListedWorkloads,
+        "record-export": answers::WholeRecord,
+        "record-import": answers::ImportedRecord,
+        "run": records::Run,
+        "run-plan": answers::RunPlan,
+        "scale": answers::Scalings,
+        "scale-forecast": answers::Forecasts,
+        "selfcheck": analysis::selfcheck::Selfcheck,
+        "selfcheck-bisect": bisection::selfcheck::BisectCheck,
+        "selfcheck-gates": analysis::selfcheck::GateCheck,
+        "selfcheck-scale": laws::selfcheck::ScaleCheck,
+        "selfcheck-watch": bisection::watch::selfcheck::WatchCheck,
+        "show": answers::Summary,
+        "show-algorithm": answers::AlgorithmManual,
+        "show-command": records::Command,
+        "show-experiment": answers::ExperimentManual,
+        "show-host": answers::HostManual,
+        "show-load": records::CompiledLoad,
+        "show-load-of-others": answers::UncompiledLoad,
+        "show-metric": answers::MetricEntry,
+        "show-workload": answers::WorkloadManual,
+        "simulate": answers::AlgorithmCurves,
+        "simulate-check": answers::NativeAgreements,
+        "simulate-operation": answers::OperationCurves,
+        "simulate-replay": answers::Replays,
+        "simulate-replay-list": answers::Incidents,
+        "watch-show": bisector::WatchAnswer,
+        "watch-show-kernels": bisector::kernel_line::KernelLineAnswer,
+    }
+
+    #[test]
+    fn schemas_are_those_of_the_types() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../answers/tests/golden");
+        let derived = derived();
+        for (name, schema) in &derived {
+            let text = format!("{:#}\n", schema.as_value());
+            expect_file![folder.join(format!("{name}.schema.json"))].assert_eq(&text);
+        }
+        assert!(derived.iter().map(|(name, _)| *name).eq(names()), "{:?}", names());
+    }
 
     /// The commands that take `--json`, as names of answers.
     fn with_json(command: &Command, name: &str, found: &mut Vec<String>) {
@@ -141,17 +160,12 @@ mod tests {
         // The first has the flags of `knee run`, and refuses this one; the others print answers of explain-live and bisect.
         verbs.retain(|verb| !["fleet-plan", "top", "watch-bisect"].contains(&verb.as_str()));
         for verb in verbs {
-            let is_of = |one: &AnswerKind| {
-                let rest = one.name.strip_prefix(&verb);
+            let is_of = |name: &&str| {
+                let rest = name.strip_prefix(&*verb);
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
             };
-            let has_schema = ANSWERS.iter().any(is_of);
+            let has_schema = names().iter().any(is_of);
             assert!(has_schema, "knee {verb} --json has no schema");
         }
-    }
-
-    #[test]
-    fn answers_are_listed_by_name() {
-        assert!(ANSWERS.is_sorted_by_key(|one| one.name));
     }
 }

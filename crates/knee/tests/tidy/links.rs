@@ -54,6 +54,33 @@ fn links_lead_to_files_and_headings_that_exist() {
 }
 
 #[test]
+fn what_the_site_links_to_is_on_it() {
+    // `.ci/site` takes along what lies there, besides documents, and makes no link of a folder.
+    const TAKEN: [&str; 3] = ["docs", "publications", "packaging/python"];
+    const FOLDERS: [&str; 1] = ["bench/results"];
+    check(".md", |path, text| {
+        if path == "README.md" {
+            return None;
+        }
+        let folder = root().join(path).parent()?.to_path_buf();
+        let is_missing = |link: &String| {
+            let file = link.split('#').next().unwrap_or_default();
+            if link.contains(':') || file.is_empty() || FOLDERS.contains(&file) {
+                return false;
+            }
+            let target = folder.join(file).canonicalize().unwrap_or_default();
+            let within = target.strip_prefix(root().canonicalize().unwrap()).ok();
+            !within.is_some_and(|path| {
+                let is_document = path.extension().is_some_and(|ending| ending == "md");
+                is_document || TAKEN.iter().any(|folder| path.starts_with(folder))
+            })
+        };
+        let missing: Vec<String> = links(text).into_iter().filter(is_missing).collect();
+        (!missing.is_empty()).then(|| format!("not on the site: {}", missing.join(", ")))
+    });
+}
+
+#[test]
 fn addresses_of_headings_are_as_on_the_site() {
     let check = |heading: &str, expected: &str| assert_eq!(anchor(heading), expected);
     check("## Add a lock", "add-a-lock");

@@ -497,7 +497,10 @@ pub fn mutants(all: &[(String, Judged)], memories: &[Memory]) -> Page {
     } else {
         format!("what survives under {models} may be needed under rc11 (--memory rc11)")
     };
-    let method = vec![format!("found: by a search under {models}; {weaker}")];
+    let method = vec![
+        format!("found: by a search under {models}; {weaker}"),
+        format!("whether it holds as it is: knee check {}", names.join(" ")),
+    ];
     let title = format!("mutants of {}", names.join(", "));
     Page { answers, sections, method, ..empty(&title) }
 }

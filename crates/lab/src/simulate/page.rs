@@ -70,9 +70,10 @@ fn answers(simulation: &Simulation) -> Vec<String> {
         }
         (others, _) => format!(
             "cannot tell which is fastest at {cpus}: `{}` has the highest simulated rate, {rate} operations/s, but with the \
-             host's ranges and the model's error it may be {}",
+             host's ranges and the model's error it may be {} (--baseline {} says how far apart they are)",
             one.name,
-            others.join(", ")
+            others.join(", "),
+            one.name
         ),
     };
     vec![sentence]

@@ -131,3 +131,21 @@ fn who_forces_it_gets_times_of_emulated_guests_judged() {
     let verdict = &compare(&arms, &options).unwrap().cells[0].metrics[0].contrasts[0].verdict;
     assert!(matches!(verdict, Verdict::Better { .. }), "{verdict:?}");
 }
+
+#[test]
+fn blocks_end_where_none_could_decide() {
+    let check = |metrics: &[&str], metric: &str, expected: usize| {
+        let mut opened = emulated(12, metrics, &["vmstat.pgfault"]);
+        let experiment = &mut opened.record.experiment;
+        experiment.compare.until_decided = true;
+        experiment.compare.metric = metric.to_string();
+        let goes_on = |block: &u32| {
+            let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
+            !points_to_run(&opened.record, &[0, 1], &before, *block).is_empty()
+        };
+        assert_eq!((0..12).take_while(goes_on).count(), expected, "{metric}");
+    };
+    check(METRICS, "operations_per_s", 1);
+    // The record plans five blocks.
+    check(METRICS, "vmstat.pgfault/op", 5);
+}
