@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::env::temp_dir;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -33,6 +34,8 @@ struct Simulated {
     lowest: f64,
     highest: f64,
     stopped_by: String,
+    /// Whether that is changed by compare-and-exchange.
+    compares: bool,
 }
 
 /// Traces and simulates all rows, and grades them.
@@ -143,6 +146,7 @@ fn rates(bench: &Bench, options: &Options, rows: &BTreeMap<String, Row>) -> Resu
     let kernels: BTreeMap<String, PathBuf> = options.kernel.iter().cloned().collect();
     let home = fresh_directory(&temp_dir())?;
     let (mut near, mut inside, mut factors) = (0, 0, Vec::new());
+    let mut graded = String::new();
     for (name, row) in rows {
         let simulated = match simulated(bench, home.path(), row, &kernels) {
             Ok(simulated) => simulated,
@@ -151,7 +155,13 @@ fn rates(bench: &Bench, options: &Options, rows: &BTreeMap<String, Row>) -> Resu
                 continue;
             }
         };
-        let Simulated { cpus, middle, lowest, highest, stopped_by } = simulated;
+        let Simulated { cpus, middle, lowest, highest, stopped_by, compares } = simulated;
+        write!(
+            graded,
+            "\n[[row]]\nname = {name:?}\ncompares = {compares}\npublished = {:.1}\nmiddle = {middle:.1}\nlow = {lowest:.1}\n\
+             high = {highest:.1}\n",
+            row.rate
+        )?;
         let factor = middle / row.rate;
         let is_near = (1.0 / NEAR..=NEAR).contains(&factor);
         let is_inside = (lowest..=highest).contains(&row.rate);
@@ -167,6 +177,7 @@ fn rates(bench: &Bench, options: &Options, rows: &BTreeMap<String, Row>) -> Resu
             if is_inside { ", inside" } else { "" },
         );
     }
+    eprintln!("operations: rows of publications/grades/operations.toml:\n{graded}");
     let share = |count: u32| vec![f64::from(count) / rows.len() as f64];
     Ok(vec![
         figure("published rates within a factor of 1.5, share", Limit::AtLeast(0.7), share(near)),
@@ -201,5 +212,6 @@ fn simulated(
         lowest: rate("operations_per_s_lowest")?,
         highest: rate("operations_per_s_highest")?,
         stopped_by: operation["stops"][0]["member"].as_str().unwrap_or("no line").to_string(),
+        compares: operation["stops"][0]["compares"] == true,
     })
 }

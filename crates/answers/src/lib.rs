@@ -66,7 +66,7 @@ pub use crate::simulated::{
     SimulatedClass, SimulatedLoad, SimulatedRatio,
 };
 pub use crate::simulated_operation::{
-    JoinedCurve, OperationCurves, OperationPoint, SimulatedOperation, StoppingLine,
+    JoinedCurve, OperationCurves, OperationPoint, RateError, SimulatedOperation, StoppingLine,
 };
 pub use crate::sweep::{curve_metric, hysteresis, rate_name, sweep};
 

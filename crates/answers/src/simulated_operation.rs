@@ -40,8 +40,23 @@ pub struct SimulatedOperation {
     pub points: Vec<OperationPoint>,
     /// What stops it at the most CPUs: how much faster it would be with one line less that all need, the most first.
     pub stops: Vec<StoppingLine>,
+    /// How far simulated rates were off on published hosts, beyond the interval of the draws; missing where knee simulates
+    /// its own source.
+    #[serde(default)]
+    pub model_error: Option<RateError>,
     /// What limits the answer, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// The model's error, by published rates of kernel operations on 20 to 224 CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateError {
+    /// Widened by this on both sides, the interval of the draws contains nine tenths of the published rates.
+    pub factor: f64,
+    /// Published rates.
+    pub rates: usize,
+    /// Whether they are those of operations that a compared line stops, or of others.
+    pub compares: bool,
 }
 
 /// An operation at one number of CPUs.
@@ -66,6 +81,9 @@ pub struct StoppingLine {
     pub copies: Copies,
     /// Whether a lock lies on it that operations take.
     pub has_lock: bool,
+    /// Whether operations change it by compare-and-exchange, as they do a lockref.
+    #[serde(default)]
+    pub compares: bool,
     /// How often the rate of all CPUs it would be if each task had a line of its own, with the middle values.
     pub faster: f64,
 }

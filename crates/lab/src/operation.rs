@@ -2,13 +2,14 @@
 
 pub mod page;
 
-use answers::{OperationCurves, OperationPoint, SimulatedOperation, StoppingLine};
+use answers::{OperationCurves, OperationPoint, RateError, SimulatedOperation, StoppingLine};
 use anyhow::{Result, ensure};
 use described_hosts::{DescribedHost, Draw};
 use engines::simulated::NS;
 use host::terminal::hint;
 use host::{Placement, in_parallel, topology::points};
-use records::operations::{Copies, RecordedOperations};
+use records::operations::{Copies, RecordedOperations, RecordedStep};
+use studies::operation_grades::graded_rates;
 use studies::simulations::{Conditions, SimulatedPoint};
 use studies::{operation_sources, operations};
 
@@ -84,7 +85,9 @@ fn curve(
     let all = in_parallel(counts.len(), |index| point(recorded, &conditions, counts[index]));
     let all: Vec<SimulatedPoint> = all.into_iter().collect::<Result<_>>()?;
     let stops = all.last().map(|last| stops(recorded, &conditions, last)).transpose()?;
+    let stops = stops.unwrap_or_default();
     let source = operation_sources::source(&recorded.operation);
+    let model_error = if source.is_none() { rate_error(&stops) } else { None };
     let warnings = match source {
         Some(source) => vec![format!(
             "the source of {} is simulated, not its recorded accesses: these lack how a task waits for others",
@@ -100,9 +103,17 @@ fn curve(
         one_cpu,
         instruction_ns: host.pace(Draw::Middle).instruction / NS as f64,
         points: all.iter().map(operation_point).collect(),
-        stops: stops.unwrap_or_default(),
+        stops,
+        model_error,
         warnings,
     })
+}
+
+/// The model's error in rates of operations that such a line stops.
+fn rate_error(stops: &[StoppingLine]) -> Option<RateError> {
+    let compares = stops.first().is_some_and(|stop| stop.compares);
+    let (rates, factor) = graded_rates().error(compares)?;
+    Some(RateError { factor, rates, compares })
 }
 
 /// An operation on this many CPUs: its source where knee has it, else its recorded accesses.
@@ -183,6 +194,7 @@ fn stops(
     let without = in_parallel(shared.len(), |index| {
         operations::point(recorded, &once, last.cpus, Some(shared[index]))
     });
+    let steps = || recorded.tasks.iter().flatten().flat_map(|operation| &operation.steps);
     let mut stops = Vec::new();
     for (index, without) in shared.into_iter().zip(without) {
         let line = &recorded.lines[index];
@@ -190,6 +202,7 @@ fn stops(
             member: line.member.clone(),
             copies: line.copies,
             has_lock: recorded.locks.iter().any(|lock| usize::from(lock.line) == index),
+            compares: steps().any(|(_, step)| *step == RecordedStep::Compare(index as u16)),
             faster: without?.middle.rate() / last.middle.rate(),
         });
     }

@@ -73,6 +73,7 @@ mod tests {
             instruction_ns: 0.3,
             points: vec![point(1, 1e6), point(4, 3e6), point(64, 2e6)],
             stops: Vec::new(),
+            model_error: None,
             warnings: Vec::new(),
         };
         let joined = simulated.joined_to("modern-8n", &[(1, 1.1e6), (4, 6e6), (8, 7e6)]).unwrap();

@@ -7,6 +7,7 @@
 pub mod checks;
 pub mod domain;
 pub mod litmus;
+pub mod operation_grades;
 pub mod operation_sources;
 pub mod operations;
 pub mod replays;

@@ -54,21 +54,3 @@ fn load(subject: &Subject, own_ns: u64) -> LockLoad {
     let (work_ns, hold_ns) = if subject.is_lock() { (0, own_ns) } else { (own_ns, 0) };
     LockLoad { start_within_ns: 100, ..LockLoad::steady(work_ns, hold_ns, READS_OF_100) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn workloads_of_locks_and_mechanisms_have_a_source() {
-        let check = |operation: &str, expected: Option<&str>| {
-            let name = source(operation).map(|subject| subject.name());
-            assert_eq!(name.as_deref(), expected, "{operation}");
-        };
-        check("lock_mcs", Some("mcs"));
-        check("mechanism_counter", Some("counter:compare"));
-        check("lock_of_mine", None);
-        check("lock_mcs hold_ns=200", None);
-        check("open_close_own", None);
-    }
-}

@@ -1,6 +1,6 @@
 //! The page of simulated operations: rates over CPUs, what stops them, and what it rests on.
 
-use answers::{OperationCurves, OperationPoint, SimulatedOperation, StoppingLine};
+use answers::{OperationCurves, OperationPoint, RateError, SimulatedOperation, StoppingLine};
 use pages::{Block, Page, PageKind, PageTable, Section};
 use records::operations::Copies;
 use reports::{OVER_CPUS, Reaching, value_panel};
@@ -55,7 +55,24 @@ fn answer(one: &SimulatedOperation, host: &str) -> Vec<String> {
             Some(format!("At {at} {}{}", without(first), next.unwrap_or_default()))
         }
     };
-    [Some(curve), stop].into_iter().flatten().collect()
+    let error = one.model_error.map(|error| with_error(error, last));
+    [Some(curve), stop, error].into_iter().flatten().collect()
+}
+
+/// The rate at the most CPUs, as far as the model may be off.
+fn with_error(error: RateError, last: &OperationPoint) -> String {
+    let RateError { factor, rates, compares } = error;
+    let (low, high) =
+        (last.operations_per_s_lowest / factor, last.operations_per_s_highest * factor);
+    let kind = if compares { "that a lockref stops" } else { "that no lockref stops" };
+    format!(
+        "With the model's error {} to {} operations/s at {}: nine tenths of {} {kind} lie within the interval of the draws \
+         widened by {factor:.1} on both sides",
+        short(low),
+        short(high),
+        counted(last.cpus, "CPU"),
+        counted(rates, "published rate"),
+    )
 }
 
 /// The middle one, and the lowest and highest of all draws.

@@ -11,6 +11,8 @@ mod keep;
 mod litmus;
 mod mechanisms;
 mod mutants;
+mod operation_grades;
+mod operation_sources;
 mod operations;
 mod orderings;
 mod replays;
