@@ -40,8 +40,8 @@ pub struct SimulatedOperation {
     pub points: Vec<OperationPoint>,
     /// What stops it at the most CPUs: how much faster it would be with one line less that all need, the most first.
     pub stops: Vec<StoppingLine>,
-    /// How far simulated rates were off on published hosts, beyond the interval of the draws; missing where knee simulates
-    /// its own source.
+    /// How far simulated rates were off on published hosts, beyond the interval of the draws; missing where no line stops it,
+    /// and where knee simulates its own source.
     #[serde(default)]
     pub model_error: Option<RateError>,
     /// What limits the answer, a sentence each.

@@ -109,9 +109,9 @@ fn curve(
     })
 }
 
-/// The model's error in rates of operations that such a line stops.
+/// The model's error in rates of operations that such a line stops; of those that nothing stops none was published.
 fn rate_error(stops: &[StoppingLine]) -> Option<RateError> {
-    let compares = stops.first().is_some_and(|stop| stop.compares);
+    let compares = stops.first()?.compares;
     let (rates, factor) = graded_rates().error(compares)?;
     Some(RateError { factor, rates, compares })
 }

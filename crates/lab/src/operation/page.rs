@@ -64,10 +64,10 @@ fn with_error(error: RateError, last: &OperationPoint) -> String {
     let RateError { factor, rates, compares } = error;
     let (low, high) =
         (last.operations_per_s_lowest / factor, last.operations_per_s_highest * factor);
-    let kind = if compares { "that a lockref stops" } else { "that no lockref stops" };
+    let stops = if compares { "a lockref stops" } else { "a line other than a lockref stops" };
     format!(
-        "With the model's error {} to {} operations/s at {}: nine tenths of {} {kind} lie within the interval of the draws \
-         widened by {factor:.1} on both sides",
+        "With the model's error {} to {} operations/s at {}: nine tenths of {} of operations that {stops} lie within the \
+         interval of the draws widened by {factor:.1} on both sides",
         short(low),
         short(high),
         counted(last.cpus, "CPU"),
