@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use machine::{NamedArray, Region, Word};
 
+use crate::parts::pieces;
+
 /// Bytes of each task's heap at first, and at most.
 const BYTES_MIN: usize = 1 << 10;
 const BYTES_MAX: usize = 64 << 10;
@@ -254,17 +256,8 @@ impl PlacedHeap {
 
 fn words(begins: &[bool]) -> Vec<Word> {
     let cuts: Vec<usize> = (0..begins.len()).filter(|at| begins[*at]).collect();
-    let mut words = Vec::new();
-    for pair in cuts.windows(2) {
-        let mut start = pair[0];
-        while start < pair[1] {
-            let fits = |size: &usize| start.is_multiple_of(*size) && start + size <= pair[1];
-            let size = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
-            words.push(Word { path: format!("+{start}"), offset: start, size, cpu_shift: None });
-            start += size;
-        }
-    }
-    words
+    let word = |(offset, size)| Word { path: format!("+{offset}"), offset, size, cpu_shift: None };
+    pieces(&cuts).into_iter().map(word).collect()
 }
 
 #[cfg(test)]

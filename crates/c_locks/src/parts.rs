@@ -113,6 +113,21 @@ impl WordEdges {
     }
 }
 
+/// Offset and size of the largest aligned words of at most eight bytes between cuts, which ascend.
+pub fn pieces(cuts: &[usize]) -> Vec<(usize, usize)> {
+    let mut pieces = Vec::new();
+    for pair in cuts.windows(2) {
+        let mut start = pair[0];
+        while start < pair[1] {
+            let fits = |size: &usize| start.is_multiple_of(*size) && start + size <= pair[1];
+            let size = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
+            pieces.push((start, size));
+            start += size;
+        }
+    }
+    pieces
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use machine::{Member, NamedArray, Region, Word};
 
 use crate::entry::{STACK_ALIGN, STACK_GUARD};
+use crate::parts::pieces;
 
 /// Where a stack begins, from its lowest address: above are two words of the ways in and out.
 pub const STACK_BEGIN: usize = STACK_ALIGN - 16;
@@ -170,20 +171,12 @@ fn member((&(offset, size), name): (&(usize, usize), &String)) -> Member {
 
 fn words(begins: &[bool], names: &BTreeMap<(usize, usize), String>) -> Vec<Word> {
     let cuts: Vec<usize> = (STACK_GUARD..=STACK_BEGIN).filter(|at| begins[*at]).collect();
-    let mut words = Vec::new();
-    for pair in cuts.windows(2) {
-        let mut start = pair[0];
-        while start < pair[1] {
-            let fits = |size: &usize| start.is_multiple_of(*size) && start + size <= pair[1];
-            let size = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
-            let unnamed = || format!("+{}", STACK_BEGIN - start);
-            let named = names.get(&(start, size));
-            let path = named.map_or_else(unnamed, |name| format!(".{name}"));
-            words.push(Word { path, offset: start, size, cpu_shift: None });
-            start += size;
-        }
-    }
-    words
+    let word = |(start, size)| {
+        let unnamed = || format!("+{}", STACK_BEGIN - start);
+        let path = names.get(&(start, size)).map_or_else(unnamed, |name| format!(".{name}"));
+        Word { path, offset: start, size, cpu_shift: None }
+    };
+    pieces(&cuts).into_iter().map(word).collect()
 }
 
 #[cfg(test)]
