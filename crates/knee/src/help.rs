@@ -136,6 +136,34 @@ pub fn of_verb(error: &clap::Error, knee: &Command, line: &[OsString]) -> Option
     Some(format!("knee: {}", unknown(&kind, wrong, verbs.map(Command::get_name).chain(old), &list)))
 }
 
+/// What clap says of a wrong command line, in the form of knee's other errors: one sentence, and where the options are.
+pub fn of_error(error: &clap::Error, knee: &Command, line: &[OsString]) -> String {
+    let told = error.render().to_string();
+    // After the error and its tips come the verb's usage and a hint at --help.
+    let is_told = |line: &&str| !["Usage: ", "For more"].iter().any(|end| line.starts_with(end));
+    let mut sentence = String::new();
+    for line in told.lines().map(str::trim).take_while(is_told).filter(|line| !line.is_empty()) {
+        match line.strip_prefix("tip: ") {
+            Some(tip) => sentence += &format!("; {tip}"),
+            None => sentence += &format!(" {}", line.trim_start_matches("error: ")),
+        }
+    }
+    format!("knee:{sentence}; `{} -h` shows all options", verb_of(line, knee).join(" "))
+}
+
+/// The names of the verb that a command line has, from `knee` on.
+fn verb_of(line: &[OsString], knee: &Command) -> Vec<String> {
+    let mut names = vec!["knee".to_string()];
+    let Some(first) = renamed::verb_at(line, knee) else { return names };
+    let mut verb = knee;
+    for word in &line[first..] {
+        let Some(below) = verb.find_subcommand(word) else { break };
+        names.push(below.get_name().to_string());
+        verb = below;
+    }
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -169,6 +197,32 @@ mod tests {
     /// Whether only knee itself starts a verb.
     fn is_internal(path: &str) -> bool {
         ["man-pages", "complete", "init", "remote", "metal", "worker"].contains(&path)
+    }
+
+    #[test]
+    fn errors_are_one_sentence() {
+        let check = |line: &str, expected: &str| {
+            let mut knee = prepared(Cli::command(), 80);
+            let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let error = knee.try_get_matches_from_mut(line.clone()).unwrap_err();
+            assert_eq!(of_error(&error, &knee, &line), expected);
+        };
+        check(
+            "knee run getppid --secondss 1",
+            "knee: unexpected argument '--secondss' found; a similar argument exists: '--seconds'; `knee run -h` shows all options",
+        );
+        check(
+            "knee run getppid --blocks x",
+            "knee: invalid value 'x' for '--blocks <BLOCKS>': invalid digit found in string; `knee run -h` shows all options",
+        );
+        check(
+            "knee --records r kernel build --jobs",
+            "knee: a value is required for '--jobs <N>' but none was supplied; `knee kernel build -h` shows all options",
+        );
+        check(
+            "knee compare a --fail-if sloer",
+            "knee: invalid value 'sloer' for '--fail-if <VERDICT>' [possible values: slower, clearly-slower, faster, changed, undecided]; a similar value exists: 'slower'; `knee compare -h` shows all options",
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod verbs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::{Command, CommandFactory, FromArgMatches};
 use host::terminal::{has_color, talk, trusted};
 use host::{pager, paths};
 use store::Store;
@@ -81,7 +81,7 @@ fn parse() -> Result<Cli, ExitCode> {
             talk(text.trim_end());
             ExitCode::from(2)
         }
-        None => help_or_error(&error),
+        None => help_or_error(&error, &command, &words),
     })?;
     cli.output.apply();
     if let Verb::Run(arguments) = &mut cli.verb {
@@ -102,10 +102,10 @@ fn words() -> Vec<OsString> {
 }
 
 /// Prints a help page on standard output, or what is wrong with the command line on standard error.
-fn help_or_error(error: &clap::Error) -> ExitCode {
+fn help_or_error(error: &clap::Error, knee: &Command, line: &[OsString]) -> ExitCode {
     let text = error.render();
     let printed = if error.use_stderr() {
-        talk(text.to_string().trim_end());
+        talk(help::of_error(error, knee, line));
         Ok(())
     } else if has_color() {
         pager::page(&trusted(&text.ansi().to_string()))

@@ -120,6 +120,56 @@ fn make_installs_and_removes_the_binary_completions_manual_pages_and_docs() {
     assert!(!again.status.success() && said.contains("nothing to remove"), "{said}");
 }
 
+/// What makepkg does with the recipe for Arch, from the moment that the binary is built.
+const ARCH_PACKAGE: &str = r#"
+set -eu
+startdir=$1/packaging/arch
+pkgdir=$2/package
+export CARGO_TARGET_DIR=$2/target
+. "$startdir/PKGBUILD"
+release=$CARGO_TARGET_DIR/$(rustc -vV | sed -n 's/^host: //p')/release
+mkdir -p "$release"
+ln -s "$3" "$release/knee"
+ln -s "$1" "$2/$pkgname"
+cd "$2"
+package
+echo "knee $pkgver"
+"#;
+
+#[test]
+fn the_recipe_for_arch_packs_what_others_pack() {
+    let home = Home::new();
+    let folder = home.path("measured");
+    fs::create_dir(&folder).unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-c", ARCH_PACKAGE, "bash"]).arg(root().canonicalize().unwrap()).arg(&folder);
+    let ended = bash.arg(env!("CARGO_BIN_EXE_knee")).output().unwrap();
+    let (out, said) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{said}");
+    assert_eq!(out.lines().last(), Some(concat!("knee ", env!("CARGO_PKG_VERSION"))), "{out}");
+    let usr = folder.join("package/usr");
+    let names = |path: &str| -> Vec<String> {
+        let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+        let mut names: Vec<String> = entries(&usr.join(path)).iter().map(name).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(""), ["bin", "share"]);
+    assert_eq!(names("bin"), ["knee"]);
+    assert_eq!(names("share/licenses/knee"), ["LICENSE-APACHE", "LICENSE-MIT"]);
+    assert!(names("share/man/man1").contains(&"knee-run.1.gz".to_string()));
+    assert!(names("share/doc/knee").contains(&"docs".to_string()));
+}
+
+#[test]
+fn the_recipe_for_nix_is_well_formed() {
+    let mut nix = Command::new("nix-instantiate");
+    nix.arg("--parse").arg(root().join("packaging/nix/default.nix"));
+    let Ok(parsed) = nix.output() else { return skip("nix", "there is no nix-instantiate") };
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+}
+
 /// A program in a root of its own: an overlay of this host's, so that what it leaves is in a folder.
 const IN_FRESH_ROOT: &str = r#"
 set -eu
