@@ -379,8 +379,10 @@ fn no_files_of_a_crate_use_each_other_in_a_circle() {
     assert!(wrong.is_empty(), "\nfiles that use each other:\n{}\n", wrong.join("\n"));
 }
 
+const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
 #[test]
-fn every_dependency_has_a_licence_that_deny_toml_allows() {
+fn every_dependency_has_a_licence_and_a_source_that_deny_toml_allows() {
     let deny = fs::read_to_string(root().join("deny.toml")).unwrap();
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--offline"])
@@ -399,5 +401,8 @@ fn every_dependency_has_a_licence_that_deny_toml_allows() {
         let licence = licence.replace('/', " OR ").replace(" WITH LLVM-exception", "");
         let all = licence.split(" AND ").all(|part| part.split(" OR ").any(allowed));
         assert!(all, "{name} has licence '{licence}', which deny.toml does not allow");
+        // A crate of the workspace has none.
+        let source = package["source"].as_str().unwrap_or(REGISTRY);
+        assert_eq!(source, REGISTRY, "{name}: deny.toml allows no other source");
     }
 }
