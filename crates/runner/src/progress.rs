@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar with the time left in a terminal, else a line now and then. While
 //! tasks are measured, nothing is drawn except one tick a second in long runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,15 @@ pub struct Progress {
     stage: String,
     /// The number of runs of this session and the sum of their deciding values, by point.
     sums: BTreeMap<u32, (u32, f64)>,
+    /// The blocks of this session that have a run, and those of them that the host disturbed.
+    blocks: BTreeSet<u32>,
+    disturbed: BTreeSet<u32>,
     since: Instant,
     spoken: Instant,
 }
+
+/// Blocks without one that counts, after which that is said.
+const TELL_AFTER: usize = 3;
 
 /// Time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -44,6 +50,8 @@ impl Progress {
             most: 0,
             stage: String::new(),
             sums: BTreeMap::new(),
+            blocks: BTreeSet::new(),
+            disturbed: BTreeSet::new(),
             since: now,
             spoken: now,
         }
@@ -82,8 +90,11 @@ impl Progress {
             format!("block {number} of at most {cap}, ")
         } else {
             let at_most = analysis::blocks_at_most(cap);
-            format!("block {number} of at most {at_most} (some were left out), ")
+            format!("block {number} of at most {at_most}, ")
         };
+        if until_decided && !self.disturbed.is_empty() {
+            self.stage += &format!("{} left out, ", self.disturbed.len());
+        }
         if let Some(bar) = &self.bar {
             bar.set_length(self.total as u64);
         }
@@ -116,6 +127,7 @@ impl Progress {
         if let Outcome::Failed { reason } = &run.outcome {
             self.say(&format!("failed: {}: {reason}", describe(point)));
         }
+        self.notice_disturbance(record, point, run);
         if let Some(value) = run.value(&record.deciding(point)) {
             let (runs, sum) = self.sums.entry(run.point).or_default();
             (*runs, *sum) = (*runs + 1, *sum + value);
@@ -136,6 +148,22 @@ impl Progress {
                 ));
             }
             None => (),
+        }
+    }
+
+    /// Says once that no block counts so far, since comparisons leave out what the host disturbs.
+    fn notice_disturbance(&mut self, record: &Record, point: &Point, run: &Run) {
+        self.blocks.insert(run.block);
+        let is_compared = record.variants.len() > 1 && run.finished();
+        let Some(why) = analysis::disturbance(record, point, run).filter(|_| is_compared) else {
+            return;
+        };
+        let is_news = self.disturbed.insert(run.block);
+        if is_news && self.blocks.len() == TELL_AFTER && self.disturbed.len() == TELL_AFTER {
+            self.say(&format!(
+                "no block counts so far, since the host disturbed each (run {}: {why}); `knee doctor` says by what",
+                run.run
+            ));
         }
     }
 

@@ -41,6 +41,27 @@ fn blocks_go_on_until_all_is_decided_or_the_cap_is_reached() {
     assert_eq!(blocks_until_decided("blocks = 7", &[1.0, 1.0]), 7);
 }
 
+#[test]
+fn a_host_that_disturbs_every_block_is_given_up() {
+    let check = |experiment: &str, quiet: Option<usize>, expected: usize| {
+        let mut values = blocks(80, &[1.0, 1.0]);
+        for (number, block) in values.as_array_mut().unwrap().iter_mut().enumerate() {
+            if Some(number) != quiet {
+                block[1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2});
+            }
+        }
+        let opened = record("r", experiment, &["a", "b"], json!([values]));
+        let goes_on = |block: &u32| {
+            let before: Vec<&Run> = opened.runs.iter().filter(|run| run.block < *block).collect();
+            !points_to_run(&opened.record, &[0, 1], &before, *block).is_empty()
+        };
+        assert_eq!((0..200).take_while(goes_on).count(), expected, "{quiet:?}");
+    };
+    check(&capped(30), None, 12);
+    check(&capped(30), Some(11), 40);
+    check("blocks = 30", None, 40);
+}
+
 /// The experiment of two variants that goes on until decided, with this cap.
 fn capped(cap: u32) -> String {
     format!(
