@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use guests::architecture::Architecture;
 use plan::commands::{self, RunId, client_on, command_job, values, words};
 use plan::guest_config;
 use records::{
@@ -14,6 +15,7 @@ use records::{
 use setup::file_systems;
 use setup::ownership::DIRECTORY_PREFIX;
 
+use crate::places::guest::no_kvm;
 use crate::programs;
 
 /// Stands for the id in the name of a run's directory.
@@ -82,14 +84,19 @@ fn boot(guest: &Guest) -> Effect {
     let kernel = file.chain(guest.feature.iter().map(|name| format!("feature:{name}"))).collect();
     let is_said = |word: &String| !word.starts_with("kernel ") && !word.starts_with("metal ");
     let place = if guest.feature.is_some() {
-        "by Slurm, on a node"
+        "by Slurm, on a node".to_string()
     } else if guest.metal == Some(true) {
-        "on this host, which stops all that runs on it"
+        "on this host, which stops all that runs on it".to_string()
+    } else if guest.accelerator.is_some() {
+        "in a virtual machine of QEMU".to_string()
     } else {
-        "in a virtual machine of QEMU"
+        match no_kvm(Architecture::HOST) {
+            Some(why) => format!("in a virtual machine of QEMU, emulated, so its times say nothing ({why})"),
+            None => "in a virtual machine of QEMU, emulated if a boot with KVM fails: then its times say nothing".to_string(),
+        }
     };
     let words = guest.words().into_iter().filter(is_said);
-    let rest: Vec<String> = [place.to_string()].into_iter().chain(words).collect();
+    let rest: Vec<String> = [place].into_iter().chain(words).collect();
     effect(EffectKind::Boot, kernel, rest.join(", "))
 }
 

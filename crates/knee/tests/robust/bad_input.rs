@@ -76,7 +76,7 @@ fn unknown_names_suggest_the_nearest() {
         2,
     );
     check("run getppid first-look", &["first-look is an experiment: run it alone"], 2);
-    check("run", &["<WHAT>", "Usage: knee run"], 2);
+    check("run", &["<WHAT>", "`knee run -h` shows all options"], 2);
 }
 
 #[test]

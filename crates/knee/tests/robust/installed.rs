@@ -139,7 +139,7 @@ echo "knee $pkgver"
 #[test]
 fn the_recipe_for_arch_packs_what_others_pack() {
     let home = Home::new();
-    let folder = home.path("measured");
+    let folder = home.path("arch");
     fs::create_dir(&folder).unwrap();
     let mut bash = Command::new("bash");
     bash.args(["-c", ARCH_PACKAGE, "bash"]).arg(root().canonicalize().unwrap()).arg(&folder);
