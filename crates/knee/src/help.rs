@@ -288,6 +288,74 @@ mod tests {
         }
     }
 
+    /// The command lines of knee in a document: those of indented blocks, up to what explains them or comes after them.
+    fn commands(document: &str) -> Vec<String> {
+        let mut lines = document.lines();
+        let mut commands = Vec::new();
+        while let Some(line) = lines.next() {
+            let Some(line) = line.strip_prefix("    ") else { continue };
+            let line = line.strip_prefix("sudo ").unwrap_or(line);
+            let is_printed = ["knee took ", "knee at "].iter().any(|start| line.starts_with(start));
+            if is_printed || !line.starts_with("knee ") {
+                continue;
+            }
+            let mut whole = line.to_string();
+            while let Some(cut) = whole.strip_suffix('\\') {
+                whole = format!("{cut} {}", lines.next().unwrap_or_default().trim());
+            }
+            let explained = whole.find("   ").unwrap_or(whole.len());
+            commands.push(whole[..explained].to_string());
+        }
+        commands
+    }
+
+    /// The words of the first program of a shell's line.
+    fn words_of_first(line: &str) -> Option<Vec<String>> {
+        let mut words = Vec::new();
+        for word in shlex::split(line)? {
+            if ["|", ">", ";", "&", "&&", "#", "<(", "<"].contains(&word.as_str()) {
+                break;
+            }
+            let ends = word.ends_with(';');
+            // What another program prints is a number.
+            let word = if word.starts_with("$(") { "1" } else { word.trim_end_matches(';') };
+            words.push(word.to_string());
+            if ends {
+                break;
+            }
+        }
+        Some(words)
+    }
+
+    #[test]
+    fn every_command_of_the_documents_can_be_parsed() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut ahead = vec![root.join("docs"), root.join("README.md")];
+        let (mut parsed, mut wrong) = (0, Vec::new());
+        while let Some(path) = ahead.pop() {
+            if path.is_dir() {
+                ahead.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                for line in commands(&std::fs::read_to_string(&path).unwrap()) {
+                    let words = words_of_first(&line).unwrap_or_default();
+                    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+                    let mut knee = prepared(Cli::command(), 80);
+                    let words = crate::renamed::with_new_names(words, &knee);
+                    let is_help = |error: &clap::Error| !error.use_stderr();
+                    match knee.try_get_matches_from_mut(words.clone()) {
+                        Err(error) if !is_help(&error) => {
+                            let why = of_error(&error, &knee, &words);
+                            wrong.push(format!("{}: {line}\n    {why}", path.display()));
+                        }
+                        _ => parsed += 1,
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), parsed, wrong.join("\n"));
+        assert!(parsed > 200, "{parsed}");
+    }
+
     #[test]
     fn every_example_is_of_a_verb() {
         let verbs: BTreeSet<String> = all_verbs().into_iter().map(|(path, _)| path).collect();
