@@ -49,12 +49,16 @@ mod bpf {
             other => other,
         };
         let libbpf = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys sets it");
+        let here = env::current_dir().expect("cargo starts it in the package");
         // CPU version 3 has 32-bit jumps and arithmetic; every kernel with BTF accepts it.
         let built = Command::new("clang")
             .args(["-target", "bpf", "-mcpu=v3", "-g", "-O2", "-fno-stack-protector"])
             .args(["-Wall", "-Werror", "-c"])
             .arg(format!("-D__TARGET_ARCH_{target}"))
             .arg(format!("-I{libbpf}"))
+            // Lines of the source are named in the object, the same in whichever folder it is built.
+            .arg(format!("-ffile-prefix-map={}=.", here.display()))
+            .arg(format!("-ffile-prefix-map={libbpf}=libbpf"))
             // Debian keeps asm/types.h there, where clang does not look for the BPF target.
             .arg(format!("-I/usr/include/{architecture}-linux-gnu"))
             .arg(source)
