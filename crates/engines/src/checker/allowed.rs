@@ -166,6 +166,7 @@ impl World {
                 }
                 self.add_read(executions, &new, read.into(), true);
                 self.add_write(executions, &new, usize::from(read) + 1, value, true);
+                self.depends_on_old(executions, executions.events.len() - 1, op);
                 if is_full {
                     self.add_fence(executions, task, Barrier::Full, site);
                 }
@@ -227,6 +228,15 @@ impl World {
         let event = Event { strength, is_update, mask, value, ..event };
         let before = self.order_before(executions, &event);
         executions.push(Event { before, ..event }, Some(place));
+    }
+
+    /// What a read-modify-write computes depends on what it has read: it has a data dependency of its own. An exchange computes
+    /// nothing, and a compare-exchange only decides.
+    pub fn depends_on_old(&self, executions: &mut Executions, id: usize, op: Op<u64>) {
+        let computes = matches!(op, Op::Add(_) | Op::Or(_) | Op::And(_) | Op::Xor(_));
+        if let (true, Some(read)) = (computes, executions.update_of(id)) {
+            executions.events[id].data |= 1 << read;
+        }
     }
 
     /// An event of a task, with what it depends on.
