@@ -44,6 +44,8 @@ struct Task<'a, M: Machine> {
     /// Where its stack began, and where it ends now.
     base: Cell<usize>,
     end: Cell<usize>,
+    /// The sixth argument of the last hook's call, if it had one.
+    sixth: Cell<u64>,
     pending: Cell<[Pending; PENDING_MAX]>,
     /// The word that the last hook was about, if the code accesses it itself.
     announced: Cell<Option<Announced>>,
@@ -100,6 +102,7 @@ fn enter<M: Machine>(
         mark: m.history_mark(),
         base: Cell::new(0),
         end: Cell::new(0),
+        sixth: Cell::new(0),
         pending: Cell::new([Pending::None; PENDING_MAX]),
         announced: Cell::new(None),
         last_load: Cell::new(None),
@@ -159,6 +162,7 @@ impl<M: Machine> Called for Task<'_, M> {
             return value;
         }
         self.returns_to.set(frame.return_address);
+        self.sixth.set(frame.sixth);
         self.stops(std::ptr::from_ref(frame) as usize, size_of::<Frame>());
         let arguments_used = arguments[..hook.arguments()].iter().copied();
         let state =

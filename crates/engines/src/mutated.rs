@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use machine::{
-    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Sleep,
-    SleepEnd, Sleepers, Until, Value,
+    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Requeue,
+    Sleep, SleepEnd, Sleepers, Until, Value,
 };
 
 use crate::orders::{OrderLimit, Ordered, OrderedAccess, common_order, union};
@@ -299,6 +299,14 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         match self.change(&[AccessChange::Skipped]) {
             Some(_) => 0,
             None => self.machine.wake_bits(atom, whom, bits),
+        }
+    }
+
+    #[track_caller]
+    fn requeue(&self, atom: &Atom<u32>, to: &Atom<u32>, how: Requeue) -> Option<[u32; 2]> {
+        match self.change(&[AccessChange::Skipped]) {
+            Some(_) => Some([0, 0]),
+            None => self.machine.requeue(atom, to, how),
         }
     }
 

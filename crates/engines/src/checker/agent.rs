@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use machine::{
-    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Sleep,
-    SleepEnd, Sleepers, Until, Value,
+    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Requeue,
+    Sleep, SleepEnd, Sleepers, Until, Value,
 };
 
 use super::IpiHandler;
@@ -209,6 +209,14 @@ impl Machine for Checked<'_> {
     fn wake_bits(&self, atom: &Atom<u32>, whom: Sleepers, bits: u32) -> u32 {
         let kind = RequestKind::Wake(whom, bits);
         self.request_access(atom, kind, Ordering::Relaxed).value as u32
+    }
+
+    fn requeue(&self, atom: &Atom<u32>, to: &Atom<u32>, how: Requeue) -> Option<[u32; 2]> {
+        let kind = RequestKind::Requeue(how, self.offset(to));
+        let reply = self.request_access(atom, kind, Ordering::Relaxed);
+        // Both are at most the number of tasks.
+        let counts = [reply.value as u8, (reply.value >> 8) as u8];
+        reply.held.then_some(counts.map(u32::from))
     }
 
     fn send_ipi(&self, whom: IpiTarget) {

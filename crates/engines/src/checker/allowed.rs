@@ -70,7 +70,7 @@ impl World {
         let reads = |&read: &usize| WeakStep::Reads(read as u8);
         match request.kind {
             // The kernel looks at the word under a lock of its own, behind a full fence.
-            RequestKind::Park(..) => vec![WeakStep::Reads(newest)],
+            _ if request.kind.looks_in_kernel() => vec![WeakStep::Reads(newest)],
             RequestKind::Await(until) => {
                 let ending = readable.iter().filter(|&&read| until.holds(at(read).0));
                 let mut steps: Vec<WeakStep> = ending.map(reads).collect();
@@ -305,10 +305,10 @@ impl World {
         if self.is_too_long() {
             return Some((reply, String::new()));
         }
-        if let RequestKind::Park(..) | RequestKind::Wake(..) = kind {
+        if kind.is_futex() {
             self.with_executions(|world, all| world.add_fence(all, task, Barrier::Full, location));
         }
-        if let RequestKind::Wake(..) = kind {
+        if kind.is_futex() && !kind.looks_in_kernel() {
             return Some((reply, String::new()));
         }
         if alternative >= PROMISES {
