@@ -30,7 +30,7 @@ use crate::entry::{
 use crate::hooks::Hook;
 use crate::instance::Instance;
 use flow::{Flow, Head};
-use tries::Try;
+use tries::{Rounds, Try};
 
 /// Choices of one `knee_choose` at most.
 const CHOICES_MAX: u32 = 16;
@@ -53,6 +53,8 @@ struct Task<'a, M: Machine> {
     last_load: Cell<Option<(u64, u64)>>,
     /// The last access that left memory as it was, if nothing else came since.
     last_try: Cell<Option<Try>>,
+    /// The last accesses that left memory as it was, and how often they were the same.
+    rounds: Cell<Rounds>,
     /// Where the last call returns to.
     returns_to: Cell<u64>,
     /// Where the hook stands that is running, or was last.
@@ -107,6 +109,7 @@ fn enter<M: Machine>(
         announced: Cell::new(None),
         last_load: Cell::new(None),
         last_try: Cell::new(None),
+        rounds: Cell::new(Rounds::default()),
         returns_to: Cell::new(0),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),

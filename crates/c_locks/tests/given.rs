@@ -400,3 +400,32 @@ fn variables_with_constructors_are_made_before_tasks_begin() {
     );
     check("a.c", &in_c, &[(X86, "holds")]);
 }
+
+/// A round of several loads that is tried a thousand times: it ends as it should, also when it gives up.
+#[test]
+fn rounds_of_several_loads_are_searched_to_the_last_one() {
+    let queue = |at_end: &str| {
+        operation(
+            "",
+            "atomic_uint head, tail, full;",
+            "(void)s;",
+            &format!(
+                "unsigned tries;
+                for (tries = 0; tries < 1000; tries++) {{
+                    unsigned head = atomic_load(&s->head), tail = atomic_load(&s->tail);
+                    if (head == tail && !atomic_load(&s->full)) {{
+                        if (atomic_compare_exchange_strong(&s->head, &head, head + 1)) break;
+                    }}
+                }}
+                if (tries == 1000) {{ {at_end} }}
+                atomic_store(&s->full, 1);
+                atomic_store(&s->tail, atomic_load(&s->head));
+                atomic_store(&s->full, 0);"
+            ),
+        )
+    };
+    check("a.c", &queue("return;"), &[(X86, "holds"), (Memory::SequentiallyConsistent, "holds")]);
+    // It gives up only after the last round.
+    check("a.c", &queue("assert(0);"), &[(X86, "assertion failed")]);
+    check("a.c", &queue("assert(tries < 1000);"), &[(X86, "assertion failed")]);
+}

@@ -381,6 +381,10 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.names_dependencies()
     }
 
+    fn peek<T: Value>(&self, atom: &Atom<T>) -> Option<T> {
+        self.machine.peek(atom)
+    }
+
     fn is_timeless(&self) -> bool {
         self.machine.is_timeless()
     }

@@ -205,6 +205,14 @@ pub trait Machine {
         false
     }
 
+    /// What a load of the word would find now, where it can find only one value and looking is no step. Machines that do not say
+    /// so return `None`.
+    #[inline(always)]
+    fn peek<T: Value>(&self, atom: &Atom<T>) -> Option<T> {
+        let _ = atom;
+        None
+    }
+
     /// Whether time stands still: what a task does again without others running finds nothing new, and costs nothing.
     #[inline(always)]
     fn is_timeless(&self) -> bool {

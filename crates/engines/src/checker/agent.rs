@@ -298,6 +298,12 @@ impl Machine for Checked<'_> {
         self.world.borrow().rules.is_some()
     }
 
+    fn peek<T: Value>(&self, atom: &Atom<T>) -> Option<T> {
+        let world = self.world.borrow();
+        let value = || world.value_seen(self.task, self.offset(atom), size_of::<T>() as u8);
+        (!world.reads_old()).then(|| T::from_bits(value()))
+    }
+
     fn is_timeless(&self) -> bool {
         true
     }
