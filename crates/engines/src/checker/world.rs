@@ -532,7 +532,7 @@ impl World {
         for word in self.layout.touched(offset, size).filter(|_| check_races) {
             let Some(column) = self.column(word, task, true) else { continue };
             if let Err(unordered) = rule(&mut self.state.happens_before, task, column) {
-                self.report_race(&now, word, unordered);
+                self.race_of_plain(&now, word, unordered);
                 return Err(FaultFound);
             }
         }
