@@ -113,6 +113,24 @@ fn memory_that_was_freed_is_no_longer_the_tasks() {
     }
 }
 
+/// What a task takes after it has freed another task's memory is that memory, and not its own that others have.
+#[test]
+fn memory_of_another_task_is_taken_again() {
+    let operate = "int *mine = malloc(4), *its, *again;
+        *mine = knee_cpu();
+        atomic_store(&s->given[knee_cpu()], mine);
+        while (!(its = atomic_load(&s->given[!knee_cpu()])));
+        assert(*its == !knee_cpu());
+        atomic_fetch_add(&s->seen, 1);
+        while (atomic_load(&s->seen) < 2);
+        free(its);
+        again = malloc(4);
+        assert(again == its);
+        *again = 7;";
+    let text = operation("", "int *_Atomic given[2]; atomic_int seen;", "(void)s;", operate);
+    check("a.c", &text, &[(X86, "holds"), (RC11, "holds")]);
+}
+
 /// A stack whose nodes are freed by whoever pops them: the others still read them.
 #[test]
 fn a_stack_that_frees_its_nodes_is_wrong() {
