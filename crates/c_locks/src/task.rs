@@ -46,6 +46,8 @@ struct Task<'a, M: Machine> {
     end: Cell<usize>,
     /// The sixth argument of the last hook's call, if it had one.
     sixth: Cell<u64>,
+    /// The registers that functions keep, at the last hook's call.
+    registers: Cell<[u64; 6]>,
     pending: Cell<[Pending; PENDING_MAX]>,
     /// The word that the last hook was about, if the code accesses it itself.
     announced: Cell<Option<Announced>>,
@@ -105,6 +107,7 @@ fn enter<M: Machine>(
         base: Cell::new(0),
         end: Cell::new(0),
         sixth: Cell::new(0),
+        registers: Cell::new([0; 6]),
         pending: Cell::new([Pending::None; PENDING_MAX]),
         announced: Cell::new(None),
         last_load: Cell::new(None),
@@ -161,11 +164,12 @@ pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
 impl<M: Machine> Called for Task<'_, M> {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
         let hook = self.instance.program.hooks[frame.hook as usize];
-        if let Some(value) = self.finds_quickly(hook, arguments[0], frame.return_address) {
+        if let Some(value) = self.finds_quickly(hook, arguments[0], frame) {
             return value;
         }
         self.returns_to.set(frame.return_address);
         self.sixth.set(frame.sixth);
+        self.registers.set(frame.registers);
         self.stops(std::ptr::from_ref(frame) as usize, size_of::<Frame>());
         let arguments_used = arguments[..hook.arguments()].iter().copied();
         let state =

@@ -16,6 +16,7 @@ use machine::{CodeSite, Machine, Op, Value};
 
 use super::access::{mix, with_size};
 use super::{Place, Task};
+use crate::entry::Frame;
 use crate::hooks::Hook;
 
 /// Tries in a row that are steps.
@@ -35,6 +36,8 @@ pub struct Try {
     state: u64,
     /// The state at a try whose number is a power of two.
     mark: u64,
+    /// Registers then: where they are others, the state is another one.
+    mark_registers: [u64; 6],
     value: u64,
     /// Where its call returns to.
     returns_to: u64,
@@ -154,12 +157,14 @@ impl<M: Machine> Task<'_, M> {
     }
 
     /// What a load finds that is tried again, of most tries: without a look at the state that the task is in.
-    pub(super) fn finds_quickly(&self, hook: Hook, address: u64, returns_to: u64) -> Option<u64> {
+    pub(super) fn finds_quickly(&self, hook: Hook, address: u64, frame: &Frame) -> Option<u64> {
+        let returns_to = frame.return_address;
         let is_load = matches!(hook, Hook::Load(_));
         let last = self.last_try.get().filter(|last| {
             is_load
                 && last.count >= STEPS
                 && !last.count.is_multiple_of(LOOK)
+                && last.mark_registers != frame.registers
                 && (last.address as u64, last.returns_to) == (address, returns_to)
         })?;
         if self.m.names_dependencies() || !self.m.is_timeless() {
@@ -188,8 +193,13 @@ impl<M: Machine> Task<'_, M> {
             return None;
         }
         self.instance.program.counts_tries.store(true, Relaxed);
-        let mark = if last.count.is_power_of_two() { state } else { last.mark };
-        self.last_try.set(Some(Try { state, mark, count: last.count + 1, ..last }));
+        let (mark, mark_registers) = if last.count.is_power_of_two() {
+            (state, self.registers.get())
+        } else {
+            (last.mark, last.mark_registers)
+        };
+        let count = last.count + 1;
+        self.last_try.set(Some(Try { state, mark, mark_registers, count, ..last }));
         self.notes_read();
         Some(last.value)
     }
@@ -212,7 +222,17 @@ impl<M: Machine> Task<'_, M> {
         });
         let count = again.map_or(0, |last| last.count) + 1;
         let returns_to = self.returns_to.get();
-        let mark = state;
-        self.last_try.set(Some(Try { address, op, site, state, mark, value, returns_to, count }));
+        let (mark, mark_registers) = (state, self.registers.get());
+        self.last_try.set(Some(Try {
+            address,
+            op,
+            site,
+            state,
+            mark,
+            mark_registers,
+            value,
+            returns_to,
+            count,
+        }));
     }
 }
