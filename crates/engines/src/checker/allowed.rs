@@ -66,7 +66,9 @@ impl World {
         readable: &[usize],
         at: &dyn Fn(usize) -> (u64, bool),
     ) -> Vec<WeakStep> {
-        let newest = readable[0] as u8;
+        // What a task has only promised, it cannot read, and nothing older behind that.
+        let Some(&newest) = readable.first() else { return Vec::new() };
+        let newest = newest as u8;
         let reads = |&read: &usize| WeakStep::Reads(read as u8);
         match request.kind {
             // The kernel looks at the word under a lock of its own, behind a full fence.
