@@ -433,16 +433,20 @@ impl World {
         self.expect_plain(offset, size, site)?;
         let target = self.layout.target(offset, size);
         let ordering = Ordering::Relaxed;
+        let mut value = 0;
         self.with_executions(|world, all| {
             world.begin(all, &target, offset, site);
-            let newest = all.order(target.cell).len() - 1;
+            // Not what the task itself has only promised.
+            let readable = all.readable(task, &target);
+            let newest = readable.first().copied().unwrap_or(all.order(target.cell).len() - 1);
+            value = all.value(target.cell, newest) >> target.shift & ones(size);
             let new = NewAccess { task, target: &target, site, ordering, is_plain: true };
             world.add_read(all, &new, newest, false);
         });
         self.state.executions.pending[task] = Dependencies::default();
         let id = self.state.executions.events.len() - 1;
         self.find_unordered(id, offset, size, site)?;
-        Ok(self.read(offset, size))
+        Ok(value)
     }
 
     /// A plain write, which must be ordered after all accesses of others.
