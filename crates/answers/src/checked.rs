@@ -34,6 +34,11 @@ pub struct CheckedAlgorithm {
     /// Whether it holds under `rc11`, too; null unless it holds and no memory model was asked for. If it fails there, this
     /// answer is that of `rc11`.
     pub by_language: Option<LanguageVerdict>,
+    /// Whether it holds if sleeping tasks also wake without a wake-up, as from a futex they may; null unless it holds and tasks
+    /// sleep. If it fails then, this answer is that of the second search.
+    pub spurious_wake_ups: Option<LanguageVerdict>,
+    /// Whether the fault was only found when sleeping tasks could wake without a wake-up; null if nothing was found.
+    pub needs_spurious_wake_up: Option<bool>,
     /// Number of states that were searched; null if schedules were sampled.
     pub states: Option<u64>,
     /// Number of schedules that were sampled; null if all states were searched.
@@ -95,7 +100,7 @@ pub struct AcceptedRace {
     pub other: Option<String>,
 }
 
-/// What a search under `rc11` says of an algorithm that holds on this machine.
+/// What another search says of an algorithm that holds: under `rc11`, or with wake-ups that have no cause.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LanguageVerdict {
     /// The verdict: `holds` or `not checked`.

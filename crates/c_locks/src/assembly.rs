@@ -68,11 +68,11 @@ struct Pass {
 impl Pass {
     fn line(&mut self, text: &str) {
         let words = text.trim();
+        if is_plain_hook(words) || is_of_exceptions(words) || is_pause(words) {
+            return;
+        }
         if self.inline && !words.starts_with('#') {
             return self.inline_statements(words);
-        }
-        if is_plain_hook(words) || is_of_exceptions(words) {
-            return;
         }
         if !self.inline && may_access(words) {
             let _ = writeln!(self.text, "\tcall {}", decoded::FUNCTION);
@@ -224,6 +224,16 @@ fn is_plain_hook(instruction: &str) -> bool {
     access.is_some_and(|access| access.starts_with("read") || access.starts_with("write"))
 }
 
+/// Whether it only takes time, or only keeps the compiler from moving accesses: loops that count their tries have thousands.
+fn is_pause(instruction: &str) -> bool {
+    let spaced = instruction.replace(';', " ");
+    match &spaced.split_whitespace().collect::<Vec<_>>()[..] {
+        ["pause"] | ["rep", "nop"] => true,
+        [_, called] => is_call(instruction) && called.starts_with("__tsan_atomic_signal_fence"),
+        _ => false,
+    }
+}
+
 /// Whether it tells where exceptions are caught: none is thrown, and a fault that ends a check passes all frames.
 fn is_of_exceptions(directive: &str) -> bool {
     [".cfi_personality", ".cfi_lsda"].iter().any(|start| directive.starts_with(start))
@@ -273,6 +283,12 @@ mod tests {
             |text: &str| annotate(&format!("#APP\n# 9 \"a.c\" 1\n\t{text}\n# 0 \"\" 2\n#NO_APP\n"));
         let harmless = inline("rep; nop");
         assert!(harmless.instructions.is_empty() && harmless.unseen.is_empty());
+        for pause in ["pause", "rep; nop", "rep;nop"] {
+            assert!(!inline(pause).text.contains("nop") && !inline(pause).text.contains("pause"));
+        }
+        assert!(inline("pause; cpuid").text.contains("\tcall knee_unseen_0\n"));
+        let fence = annotate("\tcall\t__tsan_atomic_signal_fence@PLT\n\tcall\tf@PLT\n").text;
+        assert!(fence.contains("\tcall\tf") && !fence.contains("signal_fence"), "{fence}");
         let cpuid = inline("xor %eax, %eax; cpuid");
         assert_eq!(cpuid.unseen, ["a.c:9: inline assembly: xor %eax, %eax; cpuid"]);
         assert!(cpuid.text.contains("\tcall knee_unseen_0\n") && !cpuid.text.contains("\tcpuid"));

@@ -92,9 +92,10 @@ impl Heap {
     }
 }
 
-/// A block: offsets in the heap of its task.
+/// A block: offsets in the heap of the task that took it as new memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapBlock {
+    pub owner: usize,
     header: usize,
     pub start: usize,
     pub end: usize,
@@ -187,7 +188,8 @@ impl PlacedHeap {
     fn block_at(&self, task: usize, header: usize) -> HeapBlock {
         let place = self.get(self.at(task, header));
         let (start, end) = ((place as u32) as usize, (place >> 32) as usize);
-        HeapBlock { header, start, end, is_free: self.get(self.at(task, header + 8)) != 0 }
+        let is_free = self.get(self.at(task, header + 8)) != 0;
+        HeapBlock { owner: task, header, start, end, is_free }
     }
 
     /// Takes a block of this many bytes for a task: the one of that size that it freed last, or new memory. `None` if there
@@ -203,7 +205,7 @@ impl PlacedHeap {
                 let end = start.checked_add(bytes).filter(|end| *end <= self.bytes)?;
                 self.set(self.at(task, header), (end as u64) << 32 | start as u64);
                 self.set(self.at(task, 8), end as u64);
-                Some(HeapBlock { header, start, end, is_free: false })
+                Some(HeapBlock { owner: task, header, start, end, is_free: false })
             })
             .map(|block| HeapBlock { is_free: false, ..block })
     }

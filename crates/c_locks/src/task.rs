@@ -30,7 +30,7 @@ use crate::entry::{
 use crate::hooks::Hook;
 use crate::instance::Instance;
 use flow::{Flow, Head};
-use tries::Try;
+use tries::{Rounds, Try};
 
 /// Choices of one `knee_choose` at most.
 const CHOICES_MAX: u32 = 16;
@@ -44,6 +44,10 @@ struct Task<'a, M: Machine> {
     /// Where its stack began, and where it ends now.
     base: Cell<usize>,
     end: Cell<usize>,
+    /// The sixth argument of the last hook's call, if it had one.
+    sixth: Cell<u64>,
+    /// The registers that functions keep, at the last hook's call.
+    registers: Cell<[u64; 6]>,
     pending: Cell<[Pending; PENDING_MAX]>,
     /// The word that the last hook was about, if the code accesses it itself.
     announced: Cell<Option<Announced>>,
@@ -51,6 +55,8 @@ struct Task<'a, M: Machine> {
     last_load: Cell<Option<(u64, u64)>>,
     /// The last access that left memory as it was, if nothing else came since.
     last_try: Cell<Option<Try>>,
+    /// The last accesses that left memory as it was, and how often they were the same.
+    rounds: Cell<Rounds>,
     /// Where the last call returns to.
     returns_to: Cell<u64>,
     /// Where the hook stands that is running, or was last.
@@ -100,10 +106,13 @@ fn enter<M: Machine>(
         mark: m.history_mark(),
         base: Cell::new(0),
         end: Cell::new(0),
+        sixth: Cell::new(0),
+        registers: Cell::new([0; 6]),
         pending: Cell::new([Pending::None; PENDING_MAX]),
         announced: Cell::new(None),
         last_load: Cell::new(None),
         last_try: Cell::new(None),
+        rounds: Cell::new(Rounds::default()),
         returns_to: Cell::new(0),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),
@@ -155,10 +164,12 @@ pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
 impl<M: Machine> Called for Task<'_, M> {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
         let hook = self.instance.program.hooks[frame.hook as usize];
-        if let Some(value) = self.finds_quickly(hook, arguments[0], frame.return_address) {
+        if let Some(value) = self.finds_quickly(hook, arguments[0], frame) {
             return value;
         }
         self.returns_to.set(frame.return_address);
+        self.sixth.set(frame.sixth);
+        self.registers.set(frame.registers);
         self.stops(std::ptr::from_ref(frame) as usize, size_of::<Frame>());
         let arguments_used = arguments[..hook.arguments()].iter().copied();
         let state =

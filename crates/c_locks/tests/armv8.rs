@@ -68,6 +68,13 @@ fn an_mcs_lock_that_links_by_a_relaxed_store_hangs() {
     check("mcs_orders.c", &["-DAWAIT=relaxed"], (2, 1), [hangs, "holds", "holds"]);
 }
 
+/// A plain read sees no store of its own task that only runs ahead, but has not come.
+#[test]
+fn a_plain_read_sees_nothing_that_its_task_will_store_later() {
+    check("later.c", &[], (2, 1), ["holds", "holds", "holds"]);
+    check("later.c", &["-DEARLY"], (2, 1), ["holds", "panic: ", "panic: "]);
+}
+
 #[test]
 fn a_reader_sees_half_of_what_a_sequence_counter_guards_without_a_barrier() {
     let torn = "panic: assertion failed: !(first != second)";

@@ -113,6 +113,24 @@ fn memory_that_was_freed_is_no_longer_the_tasks() {
     }
 }
 
+/// What a task takes after it has freed another task's memory is that memory, and not its own that others have.
+#[test]
+fn memory_of_another_task_is_taken_again() {
+    let operate = "int *mine = malloc(4), *its, *again;
+        *mine = knee_cpu();
+        atomic_store(&s->given[knee_cpu()], mine);
+        while (!(its = atomic_load(&s->given[!knee_cpu()])));
+        assert(*its == !knee_cpu());
+        atomic_fetch_add(&s->seen, 1);
+        while (atomic_load(&s->seen) < 2);
+        free(its);
+        again = malloc(4);
+        assert(again == its);
+        *again = 7;";
+    let text = operation("", "int *_Atomic given[2]; atomic_int seen;", "(void)s;", operate);
+    check("a.c", &text, &[(X86, "holds"), (RC11, "holds")]);
+}
+
 /// A stack whose nodes are freed by whoever pops them: the others still read them.
 #[test]
 fn a_stack_that_frees_its_nodes_is_wrong() {
@@ -399,4 +417,33 @@ fn variables_with_constructors_are_made_before_tasks_begin() {
         "assert(s->a == 7);",
     );
     check("a.c", &in_c, &[(X86, "holds")]);
+}
+
+/// A round of several loads that is tried a thousand times: it ends as it should, also when it gives up.
+#[test]
+fn rounds_of_several_loads_are_searched_to_the_last_one() {
+    let queue = |at_end: &str| {
+        operation(
+            "",
+            "atomic_uint head, tail, full;",
+            "(void)s;",
+            &format!(
+                "unsigned tries;
+                for (tries = 0; tries < 1000; tries++) {{
+                    unsigned head = atomic_load(&s->head), tail = atomic_load(&s->tail);
+                    if (head == tail && !atomic_load(&s->full)) {{
+                        if (atomic_compare_exchange_strong(&s->head, &head, head + 1)) break;
+                    }}
+                }}
+                if (tries == 1000) {{ {at_end} }}
+                atomic_store(&s->full, 1);
+                atomic_store(&s->tail, atomic_load(&s->head));
+                atomic_store(&s->full, 0);"
+            ),
+        )
+    };
+    check("a.c", &queue("return;"), &[(X86, "holds"), (Memory::SequentiallyConsistent, "holds")]);
+    // It gives up only after the last round.
+    check("a.c", &queue("assert(0);"), &[(X86, "assertion failed")]);
+    check("a.c", &queue("assert(tries < 1000);"), &[(X86, "assertion failed")]);
 }

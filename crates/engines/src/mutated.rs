@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use machine::{
-    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Sleep,
-    SleepEnd, Sleepers, Until, Value,
+    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Requeue,
+    Sleep, SleepEnd, Sleepers, Until, Value,
 };
 
 use crate::orders::{OrderLimit, Ordered, OrderedAccess, common_order, union};
@@ -303,6 +303,14 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     }
 
     #[track_caller]
+    fn requeue(&self, atom: &Atom<u32>, to: &Atom<u32>, how: Requeue) -> Option<[u32; 2]> {
+        match self.change(&[AccessChange::Skipped]) {
+            Some(_) => Some([0, 0]),
+            None => self.machine.requeue(atom, to, how),
+        }
+    }
+
+    #[track_caller]
     fn send_ipi(&self, whom: IpiTarget) {
         if self.change(&[AccessChange::Skipped]).is_none() {
             self.machine.send_ipi(whom);
@@ -371,6 +379,10 @@ impl<M: Machine> Machine for Mutated<'_, M> {
 
     fn names_dependencies(&self) -> bool {
         self.machine.names_dependencies()
+    }
+
+    fn peek<T: Value>(&self, atom: &Atom<T>) -> Option<T> {
+        self.machine.peek(atom)
     }
 
     fn is_timeless(&self) -> bool {

@@ -31,7 +31,7 @@ use studies::checks::accepted::{Acceptance, Accepted, accept_all};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::bypass::{Fairness, fairness};
 use studies::checks::mutants::{self, Fate, JudgedMutant};
-use studies::checks::{ByLanguage, CheckResult, CheckSize, Mutation, Verdict, with_tasks};
+use studies::checks::{Besides, CheckResult, CheckSize, Mutation, Verdict, with_tasks};
 use studies::{MechanismDesign, Subject};
 
 /// Model-check algorithms: search all interleavings of their tasks
@@ -316,15 +316,24 @@ fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
     if !matches!(checked.verdict(), Verdict::Holds) {
         return Ok(checked);
     }
+    if checked.sleeps {
+        // A futex call, and so a condition variable, may return without a wake-up.
+        let again = Options { spurious_wakeups: true, ..options };
+        match besides(arguments, subject, &again, &mut checked)? {
+            Ok(too) => checked.by_itself = Some(too),
+            Err(wrong) => return Ok(CheckResult { is_spurious: true, ..wrong }),
+        }
+    }
     let program = if let Ok(Subject::InC(program)) = subject { Some(program) } else { None };
     let is_of_kernel = program.is_some_and(|program| program.is_of_kernel);
     let asks_for_none = arguments.memory.is_none() && !arguments.tso;
     if asks_for_none && program.is_some_and(|program| program.is_for_x86()) {
         let why = "it has assembly of x86, or KNEE_X86_ORDER, whose orders C11 does not know";
         let unsupported = Unsupported::new(why, "check it with --memory rc11");
-        checked.by_language = Some(ByLanguage::NotChecked(unsupported));
+        checked.by_language = Some(Besides::NotChecked(unsupported));
     } else if asks_for_none && !is_of_kernel {
-        match by_language(arguments, subject, &options, &mut checked)? {
+        let again = Options { memory: Memory::Rc11, ..options };
+        match besides(arguments, subject, &again, &mut checked)? {
             Ok(too) => checked.by_language = Some(too),
             Err(wrong) => return Ok(wrong),
         }
@@ -336,33 +345,33 @@ fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
     Ok(checked)
 }
 
-/// Searches what holds on this machine under RC11 besides; `Err` is what is wrong there. It does about as much work as was
-/// done before, so that the answer does not keep its reader waiting.
-fn by_language(
+/// Searches what holds with other options besides; `Err` is what is wrong then. It does about as much work as was done before, so
+/// that the answer does not keep its reader waiting.
+fn besides(
     arguments: &Arguments,
     subject: &Checkable,
     options: &Options,
     checked: &mut CheckResult,
-) -> Result<std::result::Result<ByLanguage, CheckResult>> {
-    let states_max = checked.states.unwrap_or_default().max(BY_LANGUAGE_STATES_MAX);
+) -> Result<std::result::Result<Besides, CheckResult>> {
+    let states_max = checked.states.unwrap_or_default().max(BESIDES_STATES_MAX);
     let states_max = states_max.min(options.states_max);
-    let options = Options { memory: Memory::Rc11, states_max, ..*options };
-    let mut weak = check_under(arguments, subject, &options)?;
-    checked.accepted.merge(std::mem::take(&mut weak.accepted));
-    Ok(match weak.verdict() {
+    let options = Options { states_max, ..*options };
+    let mut other = check_under(arguments, subject, &options)?;
+    checked.accepted.merge(std::mem::take(&mut other.accepted));
+    Ok(match other.verdict() {
         Verdict::Wrong(_) => {
-            weak.accepted = std::mem::take(&mut checked.accepted);
-            Err(weak)
+            other.accepted = std::mem::take(&mut checked.accepted);
+            Err(other)
         }
-        Verdict::NotChecked(why) => Ok(ByLanguage::NotChecked(why)),
+        Verdict::NotChecked(why) => Ok(Besides::NotChecked(why)),
         Verdict::Holds | Verdict::NothingFound => {
-            Ok(ByLanguage::Holds(weak.states.unwrap_or_default()))
+            Ok(Besides::Holds(other.states.unwrap_or_default()))
         }
     })
 }
 
-/// States of a search under RC11 that was not asked for, at least.
-const BY_LANGUAGE_STATES_MAX: u64 = 300_000;
+/// States of a search that was not asked for, at least.
+const BESIDES_STATES_MAX: u64 = 300_000;
 
 fn check_under(
     arguments: &Arguments,
@@ -384,6 +393,9 @@ fn check_under(
         failure: None,
         holds_on: Vec::new(),
         by_language: None,
+        sleeps: false,
+        by_itself: None,
+        is_spurious: false,
         refused: None,
         fairness: None,
         accepted: Accepted::default(),
@@ -465,7 +477,7 @@ fn search_or_sample(
         let searched = with_checkable(subject, size, |setup| search(setup, options))??;
         checked.states = Some(searched.states);
         (checked.steps, checked.failure) = (searched.steps, searched.failure);
-        checked.gave_up = searched.gave_up;
+        (checked.gave_up, checked.sleeps) = (searched.gave_up, searched.sleeps);
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub use interrupts::{IpiHandler, Peers};
 pub use native::{Native, Spinning, WaitPolicy, Yielding};
 pub use region::{Array, NamedArray, Region};
 pub use site::{CodeSite, SourceLine};
-pub use task::{Annotation, Dependencies, IpiTarget, Machine, Sleep, SleepEnd, Sleepers};
+pub use task::{Annotation, Dependencies, IpiTarget, Machine, Requeue, Sleep, SleepEnd, Sleepers};
 pub use work::{Pace, work};
 
 /// Used by the macro `image!`.

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::{self, Relaxed};
 use std::thread;
 
 use crate::{
-    Atom, Field, IpiTarget, Machine, Op, Pace, Peers, Sleep, SleepEnd, Sleepers, Until, Value,
-    interrupts,
+    Atom, Field, IpiTarget, Machine, Op, Pace, Peers, Requeue, Sleep, SleepEnd, Sleepers, Until,
+    Value, interrupts,
 };
 
 /// A task on this computer. `W` says what an unbounded wait does: it spins, or it spins for a
@@ -174,6 +174,20 @@ impl<W: WaitPolicy> Machine for Native<W> {
 
     fn wake_bits(&self, atom: &Atom<u32>, sleepers: Sleepers, bits: u32) -> u32 {
         futex(atom, libc::FUTEX_WAKE_BITSET, max_woken(sleepers), bits).try_into().unwrap_or(0)
+    }
+
+    /// How many tasks moved is a part of the first number, as in the result of the system call.
+    fn requeue(&self, atom: &Atom<u32>, to: &Atom<u32>, how: Requeue) -> Option<[u32; 2]> {
+        let (word, other) = (ptr::from_ref(atom.cell()), ptr::from_ref(to.cell()));
+        let [woken, moved] = [how.woken, how.moved].map(|many| many.min(i32::MAX as u32) as usize);
+        let operation =
+            if how.expected.is_some() { libc::FUTEX_CMP_REQUEUE } else { libc::FUTEX_REQUEUE };
+        let expected = how.expected.unwrap_or_default();
+        // SAFETY: both words are live, and the kernel only reads the first.
+        let done = unsafe {
+            libc::syscall(libc::SYS_futex, word, operation, woken, moved, other, expected)
+        };
+        u32::try_from(done).ok().map(|woken| [woken, 0])
     }
 
     /// Sends a signal to each target.

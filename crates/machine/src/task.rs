@@ -97,6 +97,11 @@ pub trait Machine {
     #[track_caller]
     fn wake_bits(&self, atom: &Atom<u32>, sleepers: Sleepers, bits: u32) -> u32;
 
+    /// Wakes tasks that sleep on the word, and lets others sleep on another word instead. Returns how many tasks were woken, and
+    /// how many moved; `None` if the word was not what was expected.
+    #[track_caller]
+    fn requeue(&self, atom: &Atom<u32>, to: &Atom<u32>, how: Requeue) -> Option<[u32; 2]>;
+
     /// Halts the virtual CPU that the task stands for, until a [`Machine::kick`] of the word, but
     /// only if the word holds `expected`. May also return without a kick.
     #[inline(always)]
@@ -198,6 +203,14 @@ pub trait Machine {
     #[inline(always)]
     fn names_dependencies(&self) -> bool {
         false
+    }
+
+    /// What a load of the word would find now, where it can find only one value and looking is no step. Machines that do not say
+    /// so return `None`.
+    #[inline(always)]
+    fn peek<T: Value>(&self, atom: &Atom<T>) -> Option<T> {
+        let _ = atom;
+        None
     }
 
     /// Whether time stands still: what a task does again without others running finds nothing new, and costs nothing.
@@ -304,6 +317,17 @@ pub struct Sleep {
 impl Sleep {
     /// Any wake-up ends the sleep, and nothing else does.
     pub const UNTIL_WOKEN: Sleep = Sleep { bits: u32::MAX, timed: false };
+}
+
+/// What becomes of tasks that sleep on a word: some are woken, others sleep on another word from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requeue {
+    /// Nothing happens unless the word holds this.
+    pub expected: Option<u32>,
+    /// How many are woken, at most.
+    pub woken: u32,
+    /// How many of the others sleep on the other word, at most.
+    pub moved: u32,
 }
 
 /// How a sleep ended.

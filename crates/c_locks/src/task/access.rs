@@ -79,7 +79,7 @@ impl<M: Machine> Task<'_, M> {
         unsafe { &*(place.address as *const Field<T>) }
     }
 
-    fn is_shared(&self, address: usize, bytes: usize) -> bool {
+    pub(super) fn is_shared(&self, address: usize, bytes: usize) -> bool {
         let (start, end) = self.instance.region;
         start <= address && last(address, bytes) < end
     }
@@ -159,7 +159,7 @@ impl<M: Machine> Task<'_, M> {
         if let Some(value) = self.own_atomic(place, Op::Load, 0, state) {
             return value;
         }
-        if let Some(value) = self.finds_the_same(place.address, Op::Load, state) {
+        if let Some(value) = self.finds_again(place, Op::Load, state) {
             return value;
         }
         let place = self.shared(place.address, place.size);
@@ -194,11 +194,11 @@ impl<M: Machine> Task<'_, M> {
         if let Some(old) = self.own_atomic(place, op, order, state) {
             return old;
         }
-        if let Some(old) = self.finds_the_same(place.address, op, state) {
+        if let Some(old) = self.finds_again(place, op, state) {
             return old;
         }
         let place = self.shared(place.address, place.size);
-        let before = self.last_try.get();
+        let (before, rounds) = (self.last_try.get(), self.rounds.get());
         self.ends_wait();
         self.depend(place);
         self.forget(state);
@@ -213,6 +213,7 @@ impl<M: Machine> Task<'_, M> {
         if !matches!(op, Op::Store(_)) {
             self.notes_read();
             if op.written(old, place.size).is_none_or(|new| new == old) {
+                self.rounds.set(rounds);
                 self.tried(before, place.address, op, state, old);
             }
         }

@@ -1,6 +1,6 @@
 //! Sleeping and waking, as the system call `futex` does it.
 
-use machine::{Machine, Sleep, SleepEnd, Sleepers};
+use machine::{Machine, Requeue, Sleep, SleepEnd, Sleepers};
 
 use super::access::mix;
 use super::{Place, Task};
@@ -18,6 +18,14 @@ pub(super) struct SystemCall {
     pub operation: u64,
     pub value: u64,
     pub timeout: u64,
+}
+
+/// The last two arguments of a futex call.
+pub(super) struct FutexEnd {
+    /// Another word.
+    pub other: u64,
+    /// Bits, or what the word must hold.
+    pub last: u32,
 }
 
 impl<M: Machine> Task<'_, M> {
@@ -54,7 +62,7 @@ impl<M: Machine> Task<'_, M> {
     pub(super) fn syscall(&self, arguments: &[u64; 5], state: u64) -> u64 {
         let [number, address, operation, value, timeout] = *arguments;
         let call = SystemCall { number, address, operation, value, timeout };
-        self.system_call(call, || self.stack_argument(), state).unwrap_or_else(|error| {
+        self.system_call(call, || self.last_arguments(), state).unwrap_or_else(|error| {
             self.errno.set(error);
             FAILED
         })
@@ -64,7 +72,7 @@ impl<M: Machine> Task<'_, M> {
     pub(super) fn system_call(
         &self,
         call: SystemCall,
-        bits: impl Fn() -> u32,
+        end: impl Fn() -> FutexEnd,
         state: u64,
     ) -> Result<u64, i32> {
         let SystemCall { number, address, operation, value, timeout } = call;
@@ -80,7 +88,7 @@ impl<M: Machine> Task<'_, M> {
         }
         let command = operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
         let bits = match command {
-            libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => bits(),
+            libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => end().last,
             _ => u32::MAX,
         };
         match command {
@@ -96,24 +104,41 @@ impl<M: Machine> Task<'_, M> {
                 Ok(self.wake(address, value, bits, state).into())
             }
             libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => Err(libc::EINVAL),
+            libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => {
+                let FutexEnd { other, last } = end();
+                let compares = command == libc::FUTEX_CMP_REQUEUE;
+                let (expected, moved) = (compares.then_some(last), timeout as u32);
+                let how = Requeue { expected, woken: value, moved };
+                let done = self.requeue(address, other as usize, how, state);
+                let count = |[woken, moved]: [u32; 2]| woken + if compares { moved } else { 0 };
+                done.map(|done| count(done).into()).ok_or(libc::EAGAIN)
+            }
             other => self.refuse(
-                &format!("futex operation {other} ({}): a search has only FUTEX_WAIT, FUTEX_WAKE and the two with bitsets", name(other)),
-                "wait and wake by those; instead of a requeue, wake all",
+                &format!("futex operation {other} ({}): a search has only FUTEX_WAIT, FUTEX_WAKE, the two with bitsets, FUTEX_REQUEUE and FUTEX_CMP_REQUEUE", name(other)),
+                "wait and wake by those",
             ),
         }
     }
 
-    /// The seventh argument of a call, which is the first that lies on the stack.
-    fn stack_argument(&self) -> u32 {
+    /// Lets tasks that sleep on a word sleep on another one.
+    fn requeue(&self, address: usize, other: usize, how: Requeue, state: u64) -> Option<[u32; 2]> {
+        self.ends_wait();
+        self.forget(mix(state, other as u64));
+        self.has_effect();
+        let [word, other] = [address, other].map(|at| self.atom::<u32>(self.futex_word(at)));
+        self.m.requeue(word, other, how)
+    }
+
+    /// The sixth argument of a call, which is in a register, and the seventh, the first that lies on the stack.
+    fn last_arguments(&self) -> FutexEnd {
         // SAFETY: the caller of `syscall` has put it above the return address, where the hook's frame ends.
-        unsafe { *(self.end.get() as *const u32) }
+        let last = unsafe { *(self.end.get() as *const u32) };
+        FutexEnd { other: self.sixth.get(), last }
     }
 }
 
 fn name(command: i32) -> &'static str {
     match command {
-        libc::FUTEX_REQUEUE => "FUTEX_REQUEUE",
-        libc::FUTEX_CMP_REQUEUE => "FUTEX_CMP_REQUEUE",
         libc::FUTEX_WAKE_OP => "FUTEX_WAKE_OP",
         libc::FUTEX_LOCK_PI => "FUTEX_LOCK_PI",
         libc::FUTEX_UNLOCK_PI => "FUTEX_UNLOCK_PI",

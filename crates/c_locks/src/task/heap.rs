@@ -46,8 +46,8 @@ impl<M: Machine> Task<'_, M> {
                 "make the structure smaller: a capacity of 2 or 4, say",
             );
         };
-        self.fill_block(heap, task, block, pattern);
-        heap.at(task, block.start) as u64
+        self.fill_block(heap, block, pattern);
+        heap.at(block.owner, block.start) as u64
     }
 
     /// Frees a block. Whatever others do there without being ordered is a race with that.
@@ -58,8 +58,7 @@ impl<M: Machine> Task<'_, M> {
         let heap = self.heap();
         match heap.free(self.m.task(), address) {
             Ok(block) => {
-                let (owner, _) = heap.owner(address).expect("it was in a heap");
-                self.fill_block(heap, owner, block, ones(8));
+                self.fill_block(heap, block, ones(8));
             }
             Err(NotFreed::Twice) => {
                 self.fail(format!("it frees heap memory twice ({})", self.heap_name(address)))
@@ -81,9 +80,9 @@ impl<M: Machine> Task<'_, M> {
         new
     }
 
-    fn fill_block(&self, heap: &PlacedHeap, owner: usize, block: HeapBlock, pattern: u64) {
+    fn fill_block(&self, heap: &PlacedHeap, block: HeapBlock, pattern: u64) {
         for (offset, size) in heap.words(block) {
-            let place = Place { address: heap.at(owner, offset), size };
+            let place = Place { address: heap.at(block.owner, offset), size };
             with_size!(size, self.set(place, pattern & ones(size)));
         }
     }

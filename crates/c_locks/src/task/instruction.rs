@@ -4,7 +4,7 @@ use machine::{Machine, Op, Ordering};
 
 use super::Task;
 use super::access::{Place, ones, read, write};
-use super::futex::SystemCall;
+use super::futex::{FutexEnd, SystemCall};
 use crate::entry::InstructionFrame;
 use crate::x86::{Action, Instruction, Memory, Operand};
 
@@ -15,6 +15,7 @@ const RDX: usize = 2;
 const RBX: usize = 3;
 const RSI: usize = 6;
 const RDI: usize = 7;
+const R8: usize = 8;
 const R9: usize = 9;
 const R10: usize = 10;
 pub const RSP: usize = 4;
@@ -38,10 +39,11 @@ impl<M: Machine> Task<'_, M> {
             return self.m.fence(ordering);
         }
         if instruction.action == Action::SystemCall {
-            let [number, address, operation, value, timeout, bits] =
-                [RAX, RDI, RSI, RDX, R10, R9].map(|register| frame.registers[register]);
+            let [number, address, operation, value, timeout, other, last] =
+                [RAX, RDI, RSI, RDX, R10, R8, R9].map(|register| frame.registers[register]);
             let call = SystemCall { number, address, operation, value, timeout };
-            let result = self.system_call(call, || bits as u32, state);
+            let end = || FutexEnd { other, last: last as u32 };
+            let result = self.system_call(call, end, state);
             frame.registers[RAX] = result.unwrap_or_else(|error| -i64::from(error) as u64);
             return;
         }

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use machine::{
-    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Sleep,
-    SleepEnd, Sleepers, Until, Value,
+    Annotation, Atom, CodeSite, Dependencies, Field, IpiTarget, Machine, Op, Ordering, Requeue,
+    Sleep, SleepEnd, Sleepers, Until, Value,
 };
 
 use super::IpiHandler;
@@ -211,6 +211,14 @@ impl Machine for Checked<'_> {
         self.request_access(atom, kind, Ordering::Relaxed).value as u32
     }
 
+    fn requeue(&self, atom: &Atom<u32>, to: &Atom<u32>, how: Requeue) -> Option<[u32; 2]> {
+        let kind = RequestKind::Requeue(how, self.offset(to));
+        let reply = self.request_access(atom, kind, Ordering::Relaxed);
+        // Both are at most the number of tasks.
+        let counts = [reply.value as u8, (reply.value >> 8) as u8];
+        reply.held.then_some(counts.map(u32::from))
+    }
+
     fn send_ipi(&self, whom: IpiTarget) {
         let all_tasks = (1_u16 << self.world.borrow().state.tasks.len()) - 1;
         let others = all_tasks & !(1 << self.task);
@@ -288,6 +296,12 @@ impl Machine for Checked<'_> {
 
     fn names_dependencies(&self) -> bool {
         self.world.borrow().rules.is_some()
+    }
+
+    fn peek<T: Value>(&self, atom: &Atom<T>) -> Option<T> {
+        let world = self.world.borrow();
+        let value = || world.value_seen(self.task, self.offset(atom), size_of::<T>() as u8);
+        (!world.reads_old()).then(|| T::from_bits(value()))
     }
 
     fn is_timeless(&self) -> bool {

@@ -232,5 +232,6 @@ impl World {
         let event = Event { strength, is_update, mask, value, ..event };
         let before = self.order_before(executions, &event);
         executions.fulfil(id, Event { before, ..event });
+        self.depends_on_old(executions, id, op);
     }
 }

@@ -66,11 +66,13 @@ impl World {
         readable: &[usize],
         at: &dyn Fn(usize) -> (u64, bool),
     ) -> Vec<WeakStep> {
-        let newest = readable[0] as u8;
+        // What a task has only promised, it cannot read, and nothing older behind that.
+        let Some(&newest) = readable.first() else { return Vec::new() };
+        let newest = newest as u8;
         let reads = |&read: &usize| WeakStep::Reads(read as u8);
         match request.kind {
             // The kernel looks at the word under a lock of its own, behind a full fence.
-            RequestKind::Park(..) => vec![WeakStep::Reads(newest)],
+            _ if request.kind.looks_in_kernel() => vec![WeakStep::Reads(newest)],
             RequestKind::Await(until) => {
                 let ending = readable.iter().filter(|&&read| until.holds(at(read).0));
                 let mut steps: Vec<WeakStep> = ending.map(reads).collect();
@@ -166,6 +168,7 @@ impl World {
                 }
                 self.add_read(executions, &new, read.into(), true);
                 self.add_write(executions, &new, usize::from(read) + 1, value, true);
+                self.depends_on_old(executions, executions.events.len() - 1, op);
                 if is_full {
                     self.add_fence(executions, task, Barrier::Full, site);
                 }
@@ -227,6 +230,15 @@ impl World {
         let event = Event { strength, is_update, mask, value, ..event };
         let before = self.order_before(executions, &event);
         executions.push(Event { before, ..event }, Some(place));
+    }
+
+    /// What a read-modify-write computes depends on what it has read: it has a data dependency of its own. An exchange computes
+    /// nothing, and a compare-exchange only decides.
+    pub fn depends_on_old(&self, executions: &mut Executions, id: usize, op: Op<u64>) {
+        let computes = matches!(op, Op::Add(_) | Op::Or(_) | Op::And(_) | Op::Xor(_));
+        if let (true, Some(read)) = (computes, executions.update_of(id)) {
+            executions.events[id].data |= 1 << read;
+        }
     }
 
     /// An event of a task, with what it depends on.
@@ -295,10 +307,10 @@ impl World {
         if self.is_too_long() {
             return Some((reply, String::new()));
         }
-        if let RequestKind::Park(..) | RequestKind::Wake(..) = kind {
+        if kind.is_futex() {
             self.with_executions(|world, all| world.add_fence(all, task, Barrier::Full, location));
         }
-        if let RequestKind::Wake(..) = kind {
+        if kind.is_futex() && !kind.looks_in_kernel() {
             return Some((reply, String::new()));
         }
         if alternative >= PROMISES {
@@ -421,16 +433,20 @@ impl World {
         self.expect_plain(offset, size, site)?;
         let target = self.layout.target(offset, size);
         let ordering = Ordering::Relaxed;
+        let mut value = 0;
         self.with_executions(|world, all| {
             world.begin(all, &target, offset, site);
-            let newest = all.order(target.cell).len() - 1;
+            // Not what the task itself has only promised.
+            let readable = all.readable(task, &target);
+            let newest = readable.first().copied().unwrap_or(all.order(target.cell).len() - 1);
+            value = all.value(target.cell, newest) >> target.shift & ones(size);
             let new = NewAccess { task, target: &target, site, ordering, is_plain: true };
             world.add_read(all, &new, newest, false);
         });
         self.state.executions.pending[task] = Dependencies::default();
         let id = self.state.executions.events.len() - 1;
         self.find_unordered(id, offset, size, site)?;
-        Ok(self.read(offset, size))
+        Ok(value)
     }
 
     /// A plain write, which must be ordered after all accesses of others.

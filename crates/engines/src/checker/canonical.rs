@@ -293,7 +293,9 @@ fn phase(task: &CheckedTask) -> u64 {
         (false, RequestKind::Woken) => 3,
         _ => 0,
     };
-    let flags = u64::from(task.interrupt_pending) << 8 | u64::from(task.has_stored) << 9;
+    let flags = u64::from(task.interrupt_pending) << 8
+        | u64::from(task.has_stored) << 9
+        | u64::from(task.has_woken_by_itself) << 10;
     let spins = task.spins_on.map_or(0, |value| mix(u64::MAX, value));
     let slept = task.slept_after.map_or(0, |(place, value)| mix(place, value));
     spins ^ slept ^ (phase | flags | u64::from(task.irqs_off_depth) << 16)

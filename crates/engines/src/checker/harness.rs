@@ -111,6 +111,7 @@ fn new_task() -> CheckedTask {
         request: Request { kind, offset: 0, size: 0, ordering, failure, location },
         spins_on: None,
         slept_after: None,
+        has_woken_by_itself: false,
         ended: false,
         history: 0,
         named_cpus: NamedCpus::default(),

@@ -22,6 +22,8 @@ pub struct Layout {
     uses: Vec<Uses>,
     /// By kind: whether something was found not to order the accesses to such words.
     contended: Vec<bool>,
+    /// By kind of word: whether an atomic access of it was no step.
+    local: Vec<bool>,
     /// Words that released something: each has a row of `HappensBefore`.
     pub rows: Vec<u16>,
     row_of: Vec<u16>,
@@ -163,6 +165,7 @@ impl Layout {
             column_of: none.clone(),
             uses: vec![Uses::default(); words.len()],
             contended: vec![false; usize::from(kinds)],
+            local: vec![false; usize::from(kinds)],
             rows: vec![],
             has_fences: false,
             has_dependencies: false,
@@ -287,6 +290,16 @@ impl Layout {
 
     pub fn row(&self, word: usize) -> Option<usize> {
         Some(usize::from(self.row_of[word])).filter(|&row| row != usize::from(NONE))
+    }
+
+    /// Notes that an atomic access of a word was no step, and counted as a plain one.
+    pub fn note_local(&mut self, word: usize) {
+        self.local[usize::from(self.words[word].kind)] = true;
+    }
+
+    /// Whether an atomic access of a word may have counted as a plain one.
+    pub fn was_local(&self, word: usize) -> bool {
+        self.local[usize::from(self.words[word].kind)] && !self.is_contended(word)
     }
 
     pub fn is_contended(&self, word: usize) -> bool {

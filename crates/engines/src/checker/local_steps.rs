@@ -9,9 +9,10 @@
 
 use machine::{Op, Ordering};
 
-use super::happens_before::HappensBefore;
+use super::happens_before::{HappensBefore, Unordered};
 use super::request::{Reply, Request, RequestKind};
 use super::schedule::FLUSH;
+use super::trace::PastAccess;
 use super::world::{FaultFound, World};
 
 /// Local steps in a row after which a task counts as waiting for the word that it accesses: a loop that forgets its
@@ -45,6 +46,7 @@ impl World {
         );
         let rule = if reads { HappensBefore::read } else { HappensBefore::write };
         for word in self.layout.touched(offset, size) {
+            self.layout.note_local(word);
             let column = self.column(word, task, true);
             let ordered = column
                 .is_none_or(|column| rule(&mut self.state.happens_before, task, column).is_ok());
@@ -74,6 +76,17 @@ impl World {
         self.is_local = false;
         self.local_in_a_row = in_a_row;
         if self.fault.is_some() { Err(FaultFound) } else { Ok(reply) }
+    }
+
+    /// Reports a plain access that is not ordered after another one; if that may have been an atomic one that was no step, the
+    /// search begins again.
+    pub fn race_of_plain(&mut self, now: &PastAccess, word: usize, unordered: Unordered) {
+        if self.has_local_steps && self.layout.was_local(word) {
+            self.layout.contend(word);
+            self.grown = true;
+        } else {
+            self.report_race(now, word, unordered);
+        }
     }
 
     /// Whether the access can be done immediately, and wakes no task.

@@ -45,6 +45,7 @@ pub(crate) mod request;
 mod schedule;
 mod search;
 mod shortest;
+mod sleepers;
 mod state;
 mod store_buffers;
 mod trace;

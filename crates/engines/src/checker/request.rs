@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use machine::{CodeSite, Op, Ordering, Sleep, Sleepers, Test, Until};
+use machine::{CodeSite, Op, Ordering, Requeue, Sleep, Sleepers, Test, Until};
 
 /// What a stopped task will do in its next step.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,8 @@ pub enum RequestKind {
     Woken,
     /// Wakes tasks that sleep on the word for one of these bits.
     Wake(Sleepers, u32),
+    /// Wakes tasks that sleep on the word, and lets others sleep on the word at this offset.
+    Requeue(Requeue, u32),
     /// Picks a number below the bound.
     Choose(u32),
     /// Sends an interrupt to these tasks, as bits.
@@ -66,7 +68,22 @@ impl RequestKind {
 
     /// Whether it is an access, or a futex call about a word.
     pub fn touches_memory(self) -> bool {
-        self.is_access() || matches!(self, RequestKind::Park(..) | RequestKind::Wake(..))
+        self.is_access() || self.is_futex()
+    }
+
+    /// Whether it is a futex call.
+    pub fn is_futex(self) -> bool {
+        let wakes = matches!(self, RequestKind::Wake(..) | RequestKind::Requeue(..));
+        wakes || matches!(self, RequestKind::Park(..))
+    }
+
+    /// Whether it is a futex call that looks at its word.
+    pub fn looks_in_kernel(self) -> bool {
+        match self {
+            RequestKind::Park(..) => true,
+            RequestKind::Requeue(how, _) => how.expected.is_some(),
+            _ => false,
+        }
     }
 }
 
@@ -116,6 +133,11 @@ impl fmt::Display for RequestKind {
             RequestKind::Wake(whom, bits) => {
                 let whom = if *whom == Sleepers::One { "one" } else { "all" };
                 write!(f, "wake {whom}{}", How(Sleep { bits: *bits, timed: false }))
+            }
+            RequestKind::Requeue(Requeue { expected, woken, moved }, _) => {
+                let if_it_holds = expected.map_or_else(String::new, |it| format!(" if {it}"));
+                let many = |many: u32| if many < 100 { many.to_string() } else { "all".into() };
+                write!(f, "wake {}, requeue {}{if_it_holds}", many(*woken), many(*moved))
             }
             RequestKind::Choose(below) => write!(f, "choose below {below}"),
             RequestKind::Interrupt(whom) => write!(f, "interrupt {whom:#b}"),

@@ -21,7 +21,7 @@ use super::harness::{
 };
 use super::hash::mix;
 use super::request::Request;
-use super::schedule::{FLUSH, Schedule, TIME_OUT, Turn};
+use super::schedule::{FLUSH, SPURIOUS, Schedule, TIME_OUT, Turn};
 use super::shortest::{Shortest, shortest};
 use super::state::SystemState;
 use super::visited::{Visit, Visited};
@@ -43,6 +43,8 @@ pub struct SearchResult {
     pub gave_up: bool,
     /// The most entries of others while [`Options::watched_task`] waited.
     pub bypass: Bypass,
+    /// Whether a task fell asleep.
+    pub sleeps: bool,
     /// The first fault found, and the interleaving that leads to it.
     pub failure: Option<Failure>,
 }
@@ -97,6 +99,9 @@ pub fn replay(
     options: &Options,
     schedule: &Schedule,
 ) -> io::Result<Result<ReplayResult, String>> {
+    let by_itself = schedule.0.iter().any(|turn| turn.1 == SPURIOUS);
+    let spurious_wakeups = options.spurious_wakeups || by_itself;
+    let options = &Options { spurious_wakeups, ..*options };
     // Which stores run ahead is learned by a search, and a schedule names them by number.
     let is_promise = |turn: &Turn| (PROMISES..TIME_OUT).contains(&turn.1);
     let has_promises = options.memory.reads_old() && schedule.0.iter().any(is_promise);
@@ -166,6 +171,7 @@ impl<'s, 'a> Search<'s, 'a> {
             cycles: false,
             gave_up: false,
             bypass: Bypass::default(),
+            sleeps: false,
             failure: None,
         };
         Search {
@@ -199,6 +205,7 @@ impl<'s, 'a> Search<'s, 'a> {
         let schedule = Schedule(taken);
         self.result.states = self.visited.len() as u64;
         self.result.bypass = self.harness.world.borrow().bypass;
+        self.result.sleeps = self.harness.world.borrow().has_slept;
         let ahead = self.harness.world.borrow().layout.ahead.clone();
         SearchOutcome { result: self.result, fault: fault.map(|fault| (fault, schedule)), ahead }
     }

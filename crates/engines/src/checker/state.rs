@@ -51,6 +51,8 @@ pub struct CheckedTask {
     pub spins_on: Option<u64>,
     /// Where it was, as a hash, when it last found and left a value, and that value: if it has gone to sleep since.
     pub slept_after: Option<(u64, u64)>,
+    /// Whether it has woken without a wake-up, where that happens once.
+    pub has_woken_by_itself: bool,
     /// A hash of all values that the task was given and has not forgotten.
     pub history: u64,
     pub named_cpus: NamedCpus,

@@ -78,7 +78,7 @@ impl World {
                 "words of more than eight bytes that accesses join, at {location}"
             ));
         }
-        let is_futex = matches!(kind, RequestKind::Park(..) | RequestKind::Wake(..));
+        let is_futex = kind.is_futex();
         let loads_or_stores = matches!(
             kind,
             RequestKind::Access(Op::Load | Op::Store(_))
@@ -134,16 +134,17 @@ impl World {
         }
         let kernel = self.kernel_row(self.tasks());
         let rows = [task, kernel];
-        let is_futex = matches!(kind, RequestKind::Park(..));
+        let is_futex = kind.looks_in_kernel();
         views.readable(if is_futex { &rows } else { &rows[..1] }, &target, &mut indices);
         let value = |read: u8| self.value_at(views, (offset, size), &target, read);
         let request = &self.state.tasks[task].request;
         let is_acquired = |read: u8| acquires(request.order_of_reading(value(read)));
         indices.retain(|&read| !is_acquired(read) || views.is_coherent(&target, read));
         match kind {
-            RequestKind::Access(Op::Load) | RequestKind::AwaitFor(_) | RequestKind::Park(..) => {
-                indices.into_iter().map(WeakStep::Reads).collect()
-            }
+            RequestKind::Access(Op::Load)
+            | RequestKind::AwaitFor(_)
+            | RequestKind::Park(..)
+            | RequestKind::Requeue(..) => indices.into_iter().map(WeakStep::Reads).collect(),
             RequestKind::Await(until) => {
                 let newest = indices[0];
                 let is_over = !until.holds(value(newest));
@@ -189,7 +190,7 @@ impl World {
         }
         let Some(&step) = self.weak_steps(task).get(usize::from(alternative)) else { return true };
         let mut views = self.state.views.copied();
-        if let RequestKind::Park(..) = request.kind {
+        if request.kind.looks_in_kernel() {
             self.enter_kernel(&mut views, task);
         }
         !self.act(&mut views, task, &request, step).is_impossible
@@ -246,11 +247,11 @@ impl World {
         if self.is_local {
             return Some((self.weak_local(task, &request), String::new()));
         }
-        if let RequestKind::Park(..) | RequestKind::Wake(..) = kind {
+        if kind.is_futex() {
             let mut views = std::mem::take(&mut self.state.views);
             self.enter_kernel(&mut views, task);
             self.state.views = views;
-            if let RequestKind::Wake(..) = kind {
+            if !kind.looks_in_kernel() {
                 self.leave_kernel(task);
                 return Some((Reply { held: true, ..Reply::default() }, String::new()));
             }
@@ -281,7 +282,7 @@ impl World {
         let acted = self.act(&mut views, task, &request, step);
         self.state.views = views;
         self.follow(task, &request, step, &acted);
-        if let RequestKind::Park(..) = kind {
+        if kind.looks_in_kernel() {
             self.leave_kernel(task);
         }
         if let WeakStep::Misses(_) = step {

@@ -64,7 +64,9 @@ pub struct World {
     pub entries: u64,
     /// Whether loads pass buffered stores only once that was found to matter.
     pub passes_on_demand: bool,
-    spurious_wakeups: bool,
+    pub spurious_wakeups: bool,
+    /// Whether a task has fallen asleep.
+    pub has_slept: bool,
     pub bypasses: Option<u32>,
     pub interrupts: bool,
     /// Whether states are merged under renumbering: CPU numbers are then kept apart from the
@@ -116,6 +118,7 @@ impl World {
                 && options.reduction
                 && options.check_races,
             spurious_wakeups: options.spurious_wakeups,
+            has_slept: false,
             bypasses: setup.bypasses,
             interrupts: setup.ipi_handler.is_some(),
             // Pending accesses are compared by task number.
@@ -167,7 +170,7 @@ impl World {
                 into.push((task as u8, FLUSH));
             }
             if let RequestKind::Asleep(_, sleep) = self.state.tasks[task].request.kind {
-                into.extend(self.spurious_wakeups.then_some((task as u8, SPURIOUS)));
+                into.extend(self.wakes_by_itself(task).then_some((task as u8, SPURIOUS)));
                 into.extend(sleep.timed.then_some((task as u8, TIME_OUT)));
             }
             if self.can_be_interrupted(task) {
@@ -208,12 +211,12 @@ impl World {
         if self.state.tasks[task].ended {
             return 0;
         }
-        let is_chosen = kind.is_access() || matches!(kind, RequestKind::Park(..));
+        let is_chosen = kind.is_access() || kind.looks_in_kernel();
         if self.rules.is_some() && is_chosen && !self.grown {
-            return self.allowed_alternatives(task);
+            return self.allowed_alternatives(task) * self.requeues(task);
         }
         if self.is_weak && is_chosen && !self.grown {
-            return self.weak_alternatives(task);
+            return self.weak_alternatives(task) * self.requeues(task);
         }
         let buffer_is_empty = self.state.tasks[task].buffered == 0;
         let is_enabled = match kind {
@@ -230,7 +233,9 @@ impl World {
             RequestKind::Wake(Sleepers::One, bits) if buffer_is_empty => {
                 return self.state.asleep_on(offset, bits).count().max(1) as u8;
             }
+            RequestKind::Requeue(..) if buffer_is_empty => return self.requeues(task),
             RequestKind::Wake(..)
+            | RequestKind::Requeue(..)
             | RequestKind::Asleep(..)
             | RequestKind::Idle
             | RequestKind::Stuck => false,
@@ -261,7 +266,7 @@ impl World {
         let before = if self.trace.is_some() { self.value_seen(task, offset, size) } else { 0 };
         let (mut woken, mut note) = (0, String::new());
         if self.reads_old() && kind.touches_memory() {
-            (reply, note) = self.old_perform(task, alternative)?;
+            (reply, note) = self.old_perform(task, alternative / self.requeues(task))?;
         }
         match kind {
             _ if self.reads_old() && kind.is_access() => {}
@@ -276,15 +281,34 @@ impl World {
                 }
                 if reply.value == expected {
                     self.trace_step(task, &request, 0, "falls asleep");
+                    self.has_slept = true;
                     self.state.tasks[task].request.kind = RequestKind::Asleep(expected, sleep);
                     return None;
                 }
             }
-            RequestKind::Asleep(..) => (reply.held, reply.slept) = (alternative != TIME_OUT, true),
+            RequestKind::Asleep(..) => {
+                (reply.held, reply.slept) = (alternative != TIME_OUT, true);
+                if alternative == SPURIOUS {
+                    self.state.tasks[task].has_woken_by_itself = self.reads_old();
+                    note = " (without a wake-up)".to_string();
+                }
+            }
             RequestKind::Woken => reply.slept = true,
             RequestKind::Wake(whom, bits) => {
                 self.note_barrier(task, true);
-                woken = self.wake(offset, whom, bits, alternative);
+                woken = self.wake_sleepers(offset, whom, bits, alternative);
+            }
+            RequestKind::Requeue(how, to) => {
+                self.note_barrier(task, true);
+                if !self.reads_old() {
+                    reply.value = self.value_seen(task, offset, size);
+                }
+                reply.held = how.expected.is_none_or(|it| u64::from(it) == reply.value);
+                reply.value = 0;
+                if reply.held {
+                    woken =
+                        self.requeue_sleepers(offset, to, how, alternative % self.requeues(task));
+                }
             }
             RequestKind::Choose(_) => reply.value = u64::from(alternative),
             RequestKind::Drain => self.note_barrier(task, true),
@@ -304,19 +328,6 @@ impl World {
         // How many were woken is no part of the task's history: algorithms that use it forget
         // their history themselves.
         Some(Reply { value: reply.value + woken, ..reply })
-    }
-
-    /// Wakes the sleeper that the alternative says, or all; returns how many.
-    fn wake(&mut self, offset: u32, whom: Sleepers, bits: u32, alternative: u8) -> u64 {
-        let sleepers = self.state.asleep_on(offset, bits);
-        let woken: Vec<usize> = match whom {
-            Sleepers::One => sleepers.skip(usize::from(alternative)).take(1).collect(),
-            Sleepers::All => sleepers.collect(),
-        };
-        for &sleeper in &woken {
-            self.state.tasks[sleeper].request.kind = RequestKind::Woken;
-        }
-        woken.len() as u64
     }
 
     /// Adds a reply to the history of a task.
@@ -521,7 +532,7 @@ impl World {
         for word in self.layout.touched(offset, size).filter(|_| check_races) {
             let Some(column) = self.column(word, task, true) else { continue };
             if let Err(unordered) = rule(&mut self.state.happens_before, task, column) {
-                self.report_race(&now, word, unordered);
+                self.race_of_plain(&now, word, unordered);
                 return Err(FaultFound);
             }
         }

@@ -5,8 +5,8 @@ use std::cell::{RefCell, RefMut};
 use std::ptr;
 
 use machine::{
-    Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleep, SleepEnd, Sleepers, Until,
-    Value,
+    Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Requeue, Sleep, SleepEnd, Sleepers,
+    Until, Value,
 };
 
 use super::Time;
@@ -405,6 +405,14 @@ impl Machine for Simulated<'_> {
     fn wake_bits(&self, atom: &Atom<u32>, whom: Sleepers, _: u32) -> u32 {
         self.wake(atom, whom);
         0
+    }
+
+    fn requeue(&self, _: &Atom<u32>, _: &Atom<u32>, _: Requeue) -> Option<[u32; 2]> {
+        Unsupported::new(
+            "a requeue of sleepers (FUTEX_REQUEUE) cannot be simulated".to_string(),
+            "simulate the lock with wake-ups of all instead",
+        )
+        .stop();
     }
 
     fn halt(&self, atom: &Atom<u32>, expected: u32) {

@@ -34,7 +34,7 @@ fn observed(execution: &Execution) -> Relation {
 
 fn depends(execution: &Execution) -> Relation {
     let address = execution.dependency(|event| event.address);
-    let data = execution.dependency(|event| event.data);
+    let data = execution.dependency(|event| event.data).or(&execution.computed());
     let control = execution.dependency(|event| event.control);
     let writes = |event: usize| execution.is_write(event);
     let own_reads_from = execution.internal(&execution.rf);

@@ -77,6 +77,8 @@ pub struct Event {
     pub is_update: bool,
     /// Whether it belongs to a read-modify-write.
     pub is_of_update: bool,
+    /// Whether it writes the sum of its value and of what the read before it has read.
+    pub adds: bool,
     /// Events that it depends on.
     pub address: u64,
     pub data: u64,
@@ -93,6 +95,7 @@ const NOTHING: Event = Event {
     expects: None,
     is_update: false,
     is_of_update: false,
+    adds: false,
     address: 0,
     data: 0,
     control: 0,
@@ -136,14 +139,15 @@ fn push(events: &mut Vec<Event>, action: Action, at: Event, data: u64, register:
     match action {
         Action::Load => events.push(Event { reads, ..at }),
         Action::Store(value) => events.push(Event { writes: Some(value), data, ..at }),
-        Action::Swap(new) | Action::CompareExchange(_, new) => {
+        Action::Swap(new) | Action::Add(new) | Action::CompareExchange(_, new) => {
             let expects = match action {
                 Action::CompareExchange(old, _) => Some(old),
                 _ => None,
             };
             events.push(Event { reads, expects, is_of_update: true, ..at });
             let (is_update, is_of_update, writes) = (true, true, Some(new));
-            events.push(Event { writes, is_update, is_of_update, data, ..at });
+            let adds = matches!(action, Action::Add(_));
+            events.push(Event { writes, is_update, is_of_update, adds, data, ..at });
         }
     }
 }
@@ -190,6 +194,11 @@ impl Execution<'_> {
     /// A dependency of this kind.
     pub fn dependency(&self, of: impl Fn(&Event) -> u64) -> Relation {
         self.relation(|a, b| self.happens[b] && of(&self.events[b]) >> a & 1 != 0)
+    }
+
+    /// The data dependency that a read-modify-write has of its own, if it computes what it writes.
+    pub fn computed(&self) -> Relation {
+        self.relation(|a, b| self.rmw.has(a, b) && self.events[b].adds)
     }
 
     pub fn fenced(
@@ -261,17 +270,34 @@ impl Candidates<'_> {
         }
     }
 
+    /// What an event writes, with these choices. `None`: a sum of itself.
+    fn value(&self, write: usize, from: &[usize]) -> Option<u32> {
+        let (mut write, mut sum) = (write, 0_u32);
+        for _ in 0..self.events.len() {
+            let event = &self.events[write];
+            sum = sum.wrapping_add(event.writes.unwrap());
+            if !event.adds {
+                return Some(sum);
+            }
+            write = from[write - 1];
+        }
+        None
+    }
+
     /// Whether an event happens, with these choices: the write of a compare-exchange that failed does not.
     fn happens(&self, event: usize, from: &[usize]) -> bool {
         let fails = |read: usize| {
-            let value = self.events[from[read]].writes;
-            self.events[read].expects.is_some_and(|old| Some(old) != value)
+            let expects = self.events[read].expects;
+            expects.is_some_and(|old| Some(old) != self.value(from[read], from))
         };
         !self.events[event].is_update || !fails(event - 1)
     }
 
     fn order(&mut self, from: &[usize]) {
-        if !self.reads.iter().all(|&read| self.happens(from[read], from)) {
+        let is_one = |&read: &usize| {
+            self.value(from[read], from).is_some() && self.happens(from[read], from)
+        };
+        if !self.reads.iter().all(is_one) {
             return;
         }
         let orders: Vec<Vec<Vec<usize>>> = self
@@ -329,9 +355,9 @@ impl Candidates<'_> {
         for &event in self.reads {
             let Event { thread, reads, .. } = self.events[event];
             let register = thread.unwrap() * REGISTERS + reads.unwrap();
-            read[register] = self.events[from[event]].writes.unwrap();
+            read[register] = self.value(from[event], from).unwrap();
         }
-        let last = |location: usize| self.events[*order[location].last().unwrap()].writes.unwrap();
+        let last = |location: usize| self.value(*order[location].last().unwrap(), from).unwrap();
         let memory = (0..LOCATIONS).map(last).collect();
         self.outcomes.insert(Outcome { read, memory });
     }

@@ -8,7 +8,7 @@ use machine::Ordering;
 use crate::program::{Access, Action, Barrier, Outcome, Program, REGISTERS, Statement};
 use crate::{allowed, searched};
 
-/// Its threads, an outcome, and whether Armv8 and the kernel's model allow it. Statements, by ';': `Wrlx x 1` and so on,
+/// Its threads, an outcome, and whether Armv8 and the kernel's model allow it. Statements, by ';': `Wrlx x 1` and so on, `A` adds,
 /// `Fmb`, `Frmb`, `Fwmb`, `B0` a branch on the first read. `@0` is an address, `#0` a value, that depends on the first read.
 type Classic = (&'static str, &'static [&'static str], &'static str, bool, bool);
 
@@ -120,10 +120,40 @@ const CLASSICS: &[Classic] = &[
         false,
         false,
     ),
+    (
+        "MP, read back from a sum",
+        &["Wrlx x 1; Wrel y 1", "Arlx y 2; Racq y; Rrlx x"],
+        BACK,
+        false,
+        false,
+    ),
+    (
+        "MP, read back from an exchange",
+        &["Wrlx x 1; Wrel y 1", "Urlx y 3; Racq y; Rrlx x"],
+        BACK,
+        false,
+        true,
+    ),
+    (
+        "MP, a sum's address",
+        &["Wrlx x 1; Fmb; Wrlx y 1", "Arlx y 2; Rrlx y; Rrlx x @1"],
+        BACK,
+        false,
+        false,
+    ),
+    ("LB, sums", &["Rrlx x; Arlx y 1 #0", "Rrlx y; Arlx x 1 #0"], "0:0=1 1:0=1", false, false),
+    (
+        "LB, a sum without a dependency",
+        &["Rrlx x; Arlx y 1", "Rrlx y; Wrlx x 1 #0"],
+        "0:0=1 1:0=1",
+        true,
+        true,
+    ),
     ("PPOCA", &["Wrlx z 1; Fmb; Wrlx y 1", PPOCA], "1:0=1 1:1=1 1:2=0", true, true),
 ];
 
 const MP: &str = "1:0=1 1:1=0";
+const BACK: &str = "1:0=1 1:1=3 1:2=0";
 const SB: &str = "0:0=0 1:0=0";
 const LB: &str = "0:0=1 1:0=1";
 const S: &str = "1:0=1 x=2";
@@ -161,6 +191,7 @@ fn statement(text: &str) -> Statement {
     match (kind, &parts[1..]) {
         ("W", [name, value]) => access(Action::Store(number(value)), name),
         ("R", [name]) => access(Action::Load, name),
+        ("A", [name, value]) => access(Action::Add(number(value)), name),
         ("U", [name, value]) => access(Action::Swap(number(value)), name),
         ("B", []) => Statement::Branch(1 << order.parse::<u8>().unwrap()),
         ("F", []) => Statement::Fence(match order {

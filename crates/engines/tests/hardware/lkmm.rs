@@ -83,6 +83,7 @@ fn depends(execution: &Execution) -> Relation {
         execution.dependency(|event| event.data),
         execution.dependency(|event| event.control),
     ];
+    let data = data.or(&execution.computed());
     // A value that is written and read back keeps what it depends on.
     let carried = data.then(&own_reads_from).closed().maybe();
     let [address, data, control] =

@@ -24,6 +24,8 @@ pub enum Action {
     Load,
     Store(u32),
     Swap(u32),
+    /// Adds.
+    Add(u32),
     /// Expects a value, and writes another.
     CompareExchange(u32, u32),
 }
@@ -132,6 +134,7 @@ pub fn run<M: Machine>(
                 continue;
             }
             Action::Swap(value) => atom.swap(m, value, access.ordering),
+            Action::Add(value) => atom.fetch_add(m, value, access.ordering),
             Action::CompareExchange(old, new) => {
                 match atom.compare_exchange(m, old, new, access.ordering) {
                     Ok(value) | Err(value) => value,
@@ -207,7 +210,11 @@ pub fn generated(seed: u64, is_kernel: bool) -> Program {
                 *reads += 1;
                 access(Action::CompareExchange(old, next_value), update)
             }
-            10 => Statement::Fence(fence),
+            10 => {
+                *reads += 1;
+                access(Action::Add(next_value), update)
+            }
+            11 => Statement::Fence(fence),
             _ => Statement::Branch(branch),
         }
     };

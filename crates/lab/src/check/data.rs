@@ -3,7 +3,7 @@
 use answers::{CheckedAlgorithm, LanguageVerdict, Mutant, MutantFate, MutatedAlgorithm};
 use engines::Unsupported;
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
-use studies::checks::{ByLanguage, CheckResult, Verdict};
+use studies::checks::{Besides, CheckResult, Verdict};
 
 use super::{Judged, accepted, page};
 
@@ -24,16 +24,9 @@ pub fn checked(checked: &CheckResult) -> CheckedAlgorithm {
         holds_on: failure
             .filter(|_| checked.memory.reads_old())
             .map(|_| checked.holds_on.iter().map(|&memory| page::memory(memory)).collect()),
-        by_language: checked.by_language.as_ref().map(|by_language| match by_language {
-            ByLanguage::Holds(states) => {
-                LanguageVerdict { verdict: "holds", states: Some(*states), why: None }
-            }
-            ByLanguage::NotChecked(why) => LanguageVerdict {
-                verdict: "not checked",
-                states: None,
-                why: Some(why.why.to_string()),
-            },
-        }),
+        by_language: checked.by_language.as_ref().map(besides),
+        spurious_wake_ups: checked.by_itself.as_ref().map(besides),
+        needs_spurious_wake_up: failure.map(|_| checked.is_spurious),
         states: checked.states,
         schedules: checked.schedules,
         coverage: checked.coverage.as_ref().map(page::coverage),
@@ -48,6 +41,17 @@ pub fn checked(checked: &CheckResult) -> CheckedAlgorithm {
         schedule: failure.map(|failure| failure.schedule.to_string()),
         interleaving: failure.map(|failure| failure.steps.clone()),
         shortest: failure.map(|failure| failure.is_shortest),
+    }
+}
+
+fn besides(other: &Besides) -> LanguageVerdict {
+    match other {
+        Besides::Holds(states) => {
+            LanguageVerdict { verdict: "holds", states: Some(*states), why: None }
+        }
+        Besides::NotChecked(why) => {
+            LanguageVerdict { verdict: "not checked", states: None, why: Some(why.why.to_string()) }
+        }
     }
 }
 

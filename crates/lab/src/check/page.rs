@@ -9,7 +9,7 @@ use pages::{Block, Page, PageKind, PageTable, Section, TaskSteps, Wide};
 use studies::checks::accepted::AcceptedRace;
 use studies::checks::bypass::{Bound, Fairness, TASKS_MOST};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
-use studies::checks::{ByLanguage, CheckResult, CheckSize, Verdict};
+use studies::checks::{Besides, CheckResult, CheckSize, Verdict};
 use text::prose::counted;
 use text::table::{Align, Table};
 
@@ -93,7 +93,8 @@ fn answers(all: &[CheckResult]) -> Vec<String> {
     all.iter().for_each(|one| answers.extend(accepted_races(one, all.len() > 1)));
     answers.extend(all.iter().filter_map(|one| counted_tries(one, all.len() > 1)));
     answers.extend(all.iter().filter_map(|one| covered(one, all.len() > 1)));
-    answers.extend(unknown_by_language(all));
+    answers.extend(unknown(all, "wake-ups without a cause", |one| one.by_itself.as_ref()));
+    answers.extend(unknown(all, "rc11", |one| one.by_language.as_ref()));
     answers
 }
 
@@ -164,8 +165,12 @@ pub fn wrong_sentence(checked: &CheckResult, fault: &Fault) -> String {
             format!("holds on {}, fails {how} {failing}: ", names.join(" and "))
         }
     };
-    format!("{} is WRONG: {level}{fault}", checked.name)
+    let by_itself = if checked.is_spurious { BY_ITSELF } else { "" };
+    format!("{} is WRONG: {level}{by_itself}{fault}", checked.name)
 }
+
+const BY_ITSELF: &str = "holds while sleepers wake only when they are woken, fails if one wakes by itself, as from a futex or a \
+     condition variable it may: ";
 
 /// The races that were accepted, and the accepted lines without one.
 fn accepted_races(checked: &CheckResult, has_others: bool) -> Vec<String> {
@@ -205,22 +210,26 @@ pub fn without_race(checked: &CheckResult) -> &[String] {
 /// That all which holds on this machine does so by the language's rules, too.
 fn too_by_language(all: &[CheckResult]) -> String {
     let mut holding = all.iter().filter(|one| matches!(one.verdict(), Verdict::Holds));
-    let is_too = |one: &CheckResult| matches!(one.by_language, Some(ByLanguage::Holds(_)));
+    let is_too = |one: &CheckResult| matches!(one.by_language, Some(Besides::Holds(_)));
     let machine = memory(Memory::of_this_machine());
     if holding.all(is_too) { format!(", on {machine} and by C11 (rc11)") } else { String::new() }
 }
 
-/// What holds on this machine, and what is not known of it under RC11: a sentence for each reason.
-fn unknown_by_language(all: &[CheckResult]) -> Vec<String> {
+/// What holds, and what is not known of it in another search: a sentence for each reason.
+fn unknown(
+    all: &[CheckResult],
+    what: &str,
+    of: fn(&CheckResult) -> Option<&Besides>,
+) -> Vec<String> {
     let mut names_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for one in all {
-        if let Some(ByLanguage::NotChecked(why)) = &one.by_language {
+        if let Some(Besides::NotChecked(why)) = of(one) {
             let why = why.why.lines().next().unwrap_or_default();
             names_of.entry(why).or_default().push(&one.name);
         }
     }
     let said = |(why, names): (&str, Vec<&str>)| {
-        format!("{}: rc11: not checked: {why}", brief(&names, "algorithm"))
+        format!("{}: {what}: not checked: {why}", brief(&names, "algorithm"))
     };
     names_of.into_iter().map(said).collect()
 }
@@ -229,7 +238,7 @@ fn unknown_by_language(all: &[CheckResult]) -> Vec<String> {
 fn models(one: &CheckResult) -> String {
     let model = memory(one.memory);
     match one.by_language {
-        Some(ByLanguage::Holds(_)) => format!("{model}, rc11"),
+        Some(Besides::Holds(_)) => format!("{model}, rc11"),
         _ => model.to_string(),
     }
 }
@@ -295,13 +304,21 @@ fn legend(all: &[CheckResult]) -> Vec<String> {
         all.iter().find(|one| test(&one.verdict())).map(|one| one.memory)
     };
     let holding = memory_of(|verdict| matches!(verdict, Verdict::Holds)).map(holds);
-    let any_by_language =
-        all.iter().any(|one| matches!(one.by_language, Some(ByLanguage::Holds(_))));
+    let any_by_language = all.iter().any(|one| matches!(one.by_language, Some(Besides::Holds(_))));
     let by_language = any_by_language.then_some(HOLDS_BY_LANGUAGE);
     let bypass = all.iter().any(|one| one.fairness.is_some()).then_some(BOUNDED_BYPASS);
     let sampled = memory_of(|verdict| matches!(verdict, Verdict::NothingFound)).map(|_| SAMPLED);
-    [holding, by_language, bypass, sampled].into_iter().flatten().map(str::to_string).collect()
+    let by_itself = all.iter().any(|one| matches!(one.by_itself, Some(Besides::Holds(_))));
+    let by_itself = by_itself.then_some(HOLDS_BY_ITSELF);
+    [holding, by_itself, by_language, bypass, sampled]
+        .into_iter()
+        .flatten()
+        .map(str::to_string)
+        .collect()
 }
+
+const HOLDS_BY_ITSELF: &str =
+    "sleepers were also woken without a wake-up, in a second search on the first model";
 
 const HOLDS_BY_LANGUAGE: &str = "rc11: the same in every execution that C11 and C++20 allow, with no data race; not searched: what \
      `knee help memory-models` leaves out";
@@ -587,6 +604,9 @@ mod tests {
             failure: Some(failure),
             holds_on: Vec::new(),
             by_language: None,
+            sleeps: false,
+            by_itself: None,
+            is_spurious: false,
             refused: None,
             fairness: None,
             accepted: Accepted::default(),

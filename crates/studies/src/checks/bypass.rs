@@ -94,12 +94,15 @@ struct Searched {
 
 /// Measures a lock.
 pub fn fairness(subject: &Subject) -> Result<Fairness> {
+    // Where a loop counts thousands of tries, each step may run it to its end.
+    let counts = matches!(subject, Subject::InC(program) if program.counts_tries());
+    let states_max = if counts { STATES_MAX / 10 } else { STATES_MAX };
     let options = Options {
         memory: Memory::SequentiallyConsistent,
         // A reduction would leave out orders that count more entries.
         symmetry: false,
         reduction: false,
-        states_max: STATES_MAX,
+        states_max,
         watched_task: Some(WATCHED),
         ..Options::default()
     };

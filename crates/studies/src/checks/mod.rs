@@ -62,7 +62,14 @@ pub struct CheckResult {
     /// The stronger memory models under which the same tasks hold, where a fault of weak memory was found.
     pub holds_on: Vec<Memory>,
     /// Whether what holds here was searched under RC11 besides, and holds there too.
-    pub by_language: Option<ByLanguage>,
+    pub by_language: Option<Besides>,
+    /// Whether a task fell asleep.
+    pub sleeps: bool,
+    /// Whether what holds, and in which tasks sleep, was searched again with sleepers that also wake by themselves, and holds
+    /// then, too.
+    pub by_itself: Option<Besides>,
+    /// Whether sleepers could wake by themselves in the search that found the fault.
+    pub is_spurious: bool,
     /// Why it could not be searched at all.
     pub refused: Option<Unsupported>,
     /// Whether a waiter can starve, of a lock that holds.
@@ -73,8 +80,9 @@ pub struct CheckResult {
     pub counts_tries: bool,
 }
 
-/// What a search under RC11 says of an algorithm that holds on this machine. If it fails there, that is the result.
-pub enum ByLanguage {
+/// What another search says of an algorithm that holds: under RC11, or with sleepers that wake by themselves. If it fails there,
+/// that is the result.
+pub enum Besides {
     /// It holds, too; this many states were searched.
     Holds(u64),
     /// Nothing is known.
