@@ -302,6 +302,30 @@ mod tests {
     }
 
     #[test]
+    fn a_shallow_checkout_says_how_to_fetch_what_it_lacks() {
+        let home = tempfile::tempdir().unwrap();
+        let [whole, shallow] = ["whole", "shallow"].map(|name| home.path().join(name));
+        fs::create_dir(&whole).unwrap();
+        let git = |words: &[&str]| {
+            let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+            ask(in_folder(&whole).args(who).args(words)).unwrap()
+        };
+        git(&["init", "-q", "-b", "main"]);
+        let commit = || {
+            git(&["commit", "-q", "--allow-empty", "-m", "one"]);
+            git(&["rev-parse", "HEAD"])
+        };
+        let (old, new) = (commit(), commit());
+        let from = format!("file://{}", whole.display());
+        let to = shallow.to_str().unwrap();
+        ask(in_folder(home.path()).args(["clone", "-q", "--depth", "1", &from, to])).unwrap();
+        let shallow = Repository::open(&shallow).unwrap();
+        assert_eq!(shallow.resolve("HEAD").unwrap().commit, new);
+        let why = format!("{:#}", shallow.resolve(&old).unwrap_err());
+        assert!(why.contains("the checkout is shallow") && why.contains("--unshallow"), "{why}");
+    }
+
+    #[test]
     fn a_change_is_taken_back_and_the_next_revision_is_whole() {
         let home = tempfile::tempdir().unwrap();
         let [repository, source] = ["repository", "source"].map(|name| home.path().join(name));
