@@ -1,8 +1,10 @@
 //! What a build is, as a hash: equal hashes load equal code and data.
 //!
 //! In programs and libraries, only what is loaded counts: allocated sections that the file holds, without notes such
-//! as the build id. Debugging information has paths and times. The folder of the build, where its name is part of
-//! what is loaded, counts as one fixed name.
+//! as the build id. Debugging information has paths and times. Of archives (jars, wheels), the names and bytes of what they
+//! hold count, without times. The folder of the build, where its name is part of what is loaded, counts as one fixed name.
+
+mod archive;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -67,7 +69,12 @@ pub fn kernel_fingerprint(unpacked: &Path, commit: &str) -> Result<String> {
 /// Regular files in a folder that are not in the list, in order.
 fn made(folder: &Path, tracked: &BTreeSet<PathBuf>) -> Result<Vec<PathBuf>> {
     let mut files = files_below(folder, Path::new(""))?;
-    files.retain(|path| !tracked.contains(path));
+    // What Maven notes for itself, with the time or in any order.
+    let is_note = |path: &Path| {
+        path.as_os_str().as_encoded_bytes().ends_with(archive::NOTE)
+            || path.iter().any(|part| part == "maven-status")
+    };
+    files.retain(|path| !tracked.contains(path) && !is_note(path));
     files.sort();
     Ok(files)
 }
@@ -104,8 +111,11 @@ pub fn is_linked(path: &Path) -> bool {
     is_read && head.starts_with(&elf::ELFMAG) && [elf::ET_EXEC, elf::ET_DYN].contains(&kind)
 }
 
-/// The bytes of a file that are loaded: all, unless it is ELF.
+/// The bytes of a file that are loaded: all, unless it is ELF or an archive.
 fn loaded(bytes: &[u8]) -> Vec<u8> {
+    if let Some(held) = archive::held(bytes) {
+        return held;
+    }
     if let Ok(file) = ElfFile64::<object::Endianness>::parse(bytes) {
         return sections(&file);
     }

@@ -23,20 +23,20 @@ use analysis::{
     Arm, CellComparison, CompareOptions, FurtherRound, MetricComparison, OpenCase, RunValues,
     Scale, Spread, Verdict, compare, detectable, further_round, sequential,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use guests::kernels::Repository;
 use host::counted;
 use host::job_control::RunningSince;
-use records::{Better, Experiment, Gate, MetricKind, Opened, Record, Run, known_metric};
+use records::{Better, Experiment, Gate, MetricKind, Opened, Outcome, Record, Run, known_metric};
 use regex_lite::Regex;
 use runner::End;
 use setup::foreign::Permitted;
 use store::Store;
 
 use self::cases::{NamedProgram, program};
-use self::exact::count_cases;
+use self::exact::Counting;
 use self::laid_out::Left;
-use self::page_state::page_state;
+use self::page_state::{of_case, page_state};
 use self::rounds::Rounds;
 use self::same::may_be_read;
 use crate::Request;
@@ -80,6 +80,8 @@ pub struct GateRequest {
     pub layouts: bool,
     /// Whether instructions are counted under emulation, and nothing is timed.
     pub exact: bool,
+    /// The line that starts the program and runs no case, to count what that takes.
+    pub started: Option<String>,
 }
 
 /// Builds, measures and judges. `None` if a signal asked knee to end: the same gate again goes on with what was measured.
@@ -169,21 +171,27 @@ impl Gating<'_> {
                 Built::Interrupted => return Ok(None),
             }
         }
-        if self.builds[0].key == self.builds[1].key {
+        // Without a build, the files of both are all that there is.
+        if self.builds[0].key == self.builds[1].key || self.request.build.is_none() {
             match self.data_changed()? {
                 None => return Ok(self.nothing(Nothing::SameCode)),
-                Some(path) => tell(&format!(
+                Some(path) if self.request.build.is_some() => tell(&format!(
                     "both builds are equal, but {path} is not, which programs may read as they run"
                 )),
+                Some(_) => (),
             }
         }
-        let mut listed = Vec::new();
-        for (side, build) in [GateSide::Base, GateSide::Head].into_iter().zip(&self.builds) {
-            match self.listed(build)? {
-                Ok(cases) => listed.push(cases),
-                Err(said) => return Ok(self.nothing(Nothing::NotListed { side, said })),
+        let listed = match [self.listed(&self.builds[0])?, self.listed(&self.builds[1])?] {
+            // What fails on both sides is the line, and no change.
+            [Err(said), Err(_)] => bail!("the cases cannot be listed: {said}"),
+            [Err(said), _] => {
+                return Ok(self.nothing(Nothing::NotListed { side: GateSide::Base, said }));
             }
-        }
+            [_, Err(said)] => {
+                return Ok(self.nothing(Nothing::NotListed { side: GateSide::Head, said }));
+            }
+            [Ok(base), Ok(head)] => [base, head],
+        };
         let apart = |side: usize| -> Vec<String> {
             listed[side].iter().filter(|case| !listed[1 - side].contains(case)).cloned().collect()
         };
@@ -213,7 +221,8 @@ impl Gating<'_> {
         git.args(["diff", "--name-only", "--no-renames", "-z", &self.base.id, &self.head.id]);
         let paths = repository.ask(&mut git)?;
         let mut paths = paths.split('\0').filter(|path| !path.is_empty());
-        Ok(paths.find(|path| may_be_read(path)).map(str::to_string))
+        let is_build = self.request.build.is_some();
+        Ok(paths.find(|path| may_be_read(path, is_build)).map(str::to_string))
     }
 
     /// The cases of a build, or why they are not known.
@@ -250,7 +259,9 @@ impl Gating<'_> {
 
     /// Counts the instructions of the cases.
     fn count(&self, cases: &[String], tell: &mut dyn FnMut(&str)) -> Result<Answered> {
-        let counted = count_cases(&self.request, &self.subjects()?, cases, tell)?;
+        let (request, started) = (&self.request, self.asked.started.as_deref());
+        let counting = Counting { request, started, subjects: &self.subjects()? };
+        let counted = counting.count_cases(cases, tell)?;
         let runs = cases.len().max(1) * exact::RUNS;
         let answer = |counted| GateAnswer { counted, runs, ..self.blank() };
         Ok(counted.map(|counted| (answer(counted), None)))
@@ -374,8 +385,10 @@ impl Gating<'_> {
         let metric = &self.request.metric;
         for (case, cell) in cases.iter_mut().zip(&comparison.cells) {
             case.could_see = could_see(cell, metric, (blocks, bounds.runs), level);
-            if case.is == GateVerdict::Worse {
-                case.beside.extend(page_state(record, &case.case));
+            match case.is {
+                GateVerdict::Worse => case.beside.extend(page_state(record, &case.case)),
+                GateVerdict::Failed => case.why += &said_by_failed(record, &case.case),
+                _ => (),
             }
         }
         Ok(GateAnswer {
@@ -485,6 +498,20 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
         gated.beside = beside(cell);
     }
     gated
+}
+
+/// ": " and why a run of a case failed, the newest of them.
+fn said_by_failed(record: &Opened, case: &str) -> String {
+    let mut runs = ["head", "base"].into_iter().flat_map(|side| of_case(record, side, case));
+    let why = runs.find_map(|run| match &run.outcome {
+        // Its path and status say less than its words.
+        Outcome::Failed { reason } => {
+            let said = reason.split_once(", saying: ").map_or(reason.as_str(), |(_, said)| said);
+            Some(format!(": {said:.160}"))
+        }
+        _ => None,
+    });
+    why.unwrap_or_default()
 }
 
 /// The counts of a cell that changed, at most three.

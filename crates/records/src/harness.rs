@@ -19,8 +19,11 @@ pub struct Harness {
     pub case: String,
     /// The words that run one case. `{case}` is its name, `{case:regex}` a pattern of it.
     pub run: CommandLine,
-    /// The words that run one case a fixed number of times, so that its instructions can be counted.
+    /// The words that run one case a fixed number of times, so that its instructions can be counted: `{times}`, if the
+    /// harness takes a number.
     pub counted: Option<CommandLine>,
+    /// The words that start the program likewise, and run no case: what that takes is no part of a case.
+    pub started: Option<CommandLine>,
     /// The number that decides.
     pub metric: Extract,
 }

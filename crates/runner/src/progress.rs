@@ -22,6 +22,8 @@ pub struct Progress {
     most: usize,
     /// "block 3 of at most 60, " if blocks go on until decided.
     stage: String,
+    /// Seconds after which a gate begins no more runs.
+    budget_s: Option<f64>,
     /// The number of runs of this session and the sum of their deciding values, by point.
     sums: BTreeMap<u32, (u32, f64)>,
     /// The blocks of this session that have a run, and those of them that the host disturbed.
@@ -49,6 +51,7 @@ impl Progress {
             planned: Duration::ZERO,
             most: 0,
             stage: String::new(),
+            budget_s: None,
             sums: BTreeMap::new(),
             blocks: BTreeSet::new(),
             disturbed: BTreeSet::new(),
@@ -63,6 +66,7 @@ impl Progress {
         let experiment = &record.experiment;
         let until_decided = experiment.compare.until_decided && record.variants.len() > 1;
         let decides = until_decided || experiment.adaptive.is_some();
+        self.budget_s = experiment.compare.gate.map(|gate| gate.budget_s);
         let later_blocks = match &record.blocks {
             _ if decides => 0,
             // Those beyond the planned number are spares, which are seldom called for.
@@ -207,7 +211,8 @@ impl Progress {
             0 => self.planned.as_secs_f64() * self.most as f64 / self.total.max(1) as f64,
             done => each * self.most.saturating_sub(done) as f64,
         };
-        let seconds = seconds.round() as u64;
+        let of_budget = self.budget_s.map(|budget_s| budget_s - self.since.elapsed().as_secs_f64());
+        let seconds = seconds.min(of_budget.unwrap_or(f64::INFINITY)).max(0.0).round() as u64;
         let at_most = if self.most > self.total { "at most " } else { "" };
         format!("{at_most}{}:{:02}", seconds / 60, seconds % 60)
     }
@@ -250,7 +255,11 @@ fn describe(point: &Point) -> String {
     let variant = if variant.is_empty() { String::new() } else { format!(" as {variant}") };
     let cpus = counted(*cpus as usize, "CPU");
     if point.command.is_some() {
-        let parameters = point.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
+        // Where a variant has its files, its name says.
+        let is_said =
+            |(_, value): &(&String, &String)| variant.is_empty() || !value.starts_with('/');
+        let said = point.parameters.iter().filter(is_said);
+        let parameters = said.map(|(name, value)| format!(" {name}={value}"));
         let parameters: String = parameters.collect();
         return format!("{workload}{parameters}{variant} on {cpus}");
     }

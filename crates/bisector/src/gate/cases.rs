@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use host::children::{Streams, output_within};
 use host::signals;
+use plan::commands::find_program;
 use regex_lite::Regex;
 
 /// A program that lists cases may take so long.
@@ -55,24 +56,29 @@ pub(crate) fn list(
     let [first, rest @ ..] = &filled[..] else {
         return Ok(Err("no program lists them".to_string()));
     };
-    let line = words.join(" ");
+    let line = match (pattern, program) {
+        (Some(_), Some(program)) => format!("what lists those of {}", program.name),
+        _ => format!("`{}`", words.join(" ")),
+    };
     let mut command = Command::new(first);
     command.args(rest).current_dir(folder);
     let output = match output_within(&mut command, Streams::Apart, LIST_MAX) {
         Ok(output) => output,
         Err(_) if signals::received().is_some() => return Err(anyhow!("interrupted")),
-        Err(why) => return Ok(Err(format!("`{line}`: {why:#}"))),
+        Err(why) => return Ok(Err(format!("{line}: {why:#}"))),
     };
-    if !output.status.success() {
+    let names = named(&String::from_utf8_lossy(&output.stdout), pattern.as_ref());
+    // Where one case fails as it is listed, the others are judged all the same.
+    if !output.status.success() && (names.is_empty() || pattern.is_none()) {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
-        return Ok(Err(format!("`{line}` ended with {}: {last:.160}", output.status)));
+        return Ok(Err(format!("{line} ended with {}: {last:.160}", output.status)));
     }
-    Ok(Ok(named(&String::from_utf8_lossy(&output.stdout), pattern.as_ref())))
+    Ok(Ok(names))
 }
 
 /// The path of a program of a build: the newest file in its folder that the name matches, in which `*` stands for any
-/// characters within a part; or the name, if it is none there.
+/// characters within a part; or the name, if it is a program of the host, or a part of a file (`FILE::TEST`).
 pub(super) fn program(folder: &Path, name: &str) -> Result<String, String> {
     let mut found = vec![folder.to_path_buf()];
     for part in name.split('/') {
@@ -82,8 +88,10 @@ pub(super) fn program(folder: &Path, name: &str) -> Result<String, String> {
     let changed = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
     match found.into_iter().max_by_key(changed) {
         Some(path) => Ok(path.to_string_lossy().into_owned()),
-        None if name.contains('*') => Err(format!("the build made no program {name}")),
-        None => Ok(name.to_string()),
+        None if !name.contains('*') && (name.contains("::") || find_program(name).is_some()) => {
+            Ok(name.to_string())
+        }
+        None => Err(format!("the build made no {name}")),
     }
 }
 
@@ -178,7 +186,9 @@ mod tests {
         check("target/deps/speed-*", Ok("./target/deps/speed-1a"));
         check("tar*/*/*p*-*a", Ok("./target/deps/speed-1a"));
         check("target/deps/other-2b", Ok("./target/deps/other-2b"));
-        check("target/deps/none-*", Err("the build made no program target/deps/none-*"));
-        check("python3", Ok("python3"));
+        check("target/deps/none-*", Err("the build made no target/deps/none-*"));
+        check("sh", Ok("sh"));
+        check("tests/a.py::b", Ok("tests/a.py::b"));
+        check("bnch.test", Err("the build made no bnch.test"));
     }
 }

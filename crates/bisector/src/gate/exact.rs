@@ -2,6 +2,7 @@
 //! They say nothing about time.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -20,8 +21,10 @@ use crate::measurement::{CASE, Subject};
 const TIMES: usize = 2;
 
 /// What makes programs execute the same in each run. Go collects garbage and preempts by the clock.
-const FIXED: [(&str, &str); 5] = [
+const FIXED: [(&str, &str); 6] = [
     ("LC_ALL", "C"),
+    // A case by itself binds other functions than a start alone.
+    ("LD_BIND_NOW", "1"),
     ("PYTHONHASHSEED", "0"),
     ("GOGC", "off"),
     ("GOMAXPROCS", "1"),
@@ -34,6 +37,19 @@ const SPREADS: f64 = 4.0;
 /// Runs of a case.
 pub(super) const RUNS: usize = 2 * TIMES;
 
+/// A change of fewer of all instructions, those of the start too, is none: where things lie changes as many.
+const LEAST_OF_ALL: f64 = 1e-4;
+
+/// What stands for `{times}` at first, and at most.
+const TIMES_LEAST: u64 = 10;
+const TIMES_MOST: u64 = 1000;
+
+/// So many instructions of a case, if it may run so often, hide what a start varies by.
+const ENOUGH: u64 = 200_000_000;
+
+/// System calls by which a case changes whose instructions do not repeat to the last one; or a hundredth, if that is more.
+const CALLS_LEAST: u64 = 20;
+
 /// Functions and system calls that are named for a case.
 const NAMED_MAX: usize = 3;
 
@@ -44,7 +60,7 @@ pub struct CountedCase {
     pub case: String,
     /// The verdict.
     pub is: CountVerdict,
-    /// User instructions of a run, of base and head.
+    /// User instructions of a run, of base and head, without those of a start that runs no case where the harness has one.
     pub instructions: Option<[u64; 2]>,
     /// Change of the instructions, as a share.
     pub change: Option<f64>,
@@ -85,43 +101,90 @@ pub struct CountedChange {
     pub head: u64,
 }
 
-/// Counts all cases. `None` if a signal asked knee to end.
-pub(super) fn count_cases(
-    request: &Request,
-    subjects: &[Subject],
-    cases: &[String],
-    tell: &mut dyn FnMut(&str),
-) -> Result<Option<Vec<CountedCase>>> {
-    let only = [String::new()];
-    let cases = if cases.is_empty() { &only[..] } else { cases };
-    tell(&format!(
-        "counting {} of base and head under emulation",
-        host::counted(cases.len(), "case")
-    ));
-    let runs = cases.len() * RUNS;
-    let counted = in_parallel(runs, |run| {
-        let (case, side) = (&cases[run / RUNS], &subjects[run % 2]);
+/// The lines to count.
+pub(super) struct Counting<'a> {
+    pub request: &'a Request,
+    /// The line that starts the program, and runs no case.
+    pub started: Option<&'a str>,
+    /// Base and head.
+    pub subjects: &'a [Subject],
+}
+
+impl Counting<'_> {
+    /// Counts all cases. `None` if a signal asked knee to end.
+    pub(super) fn count_cases(
+        &self,
+        cases: &[String],
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Option<Vec<CountedCase>>> {
+        let only = [String::new()];
+        let cases = if cases.is_empty() { &only[..] } else { cases };
+        tell(&format!(
+            "counting {} of base and head under emulation",
+            host::counted(cases.len(), "case")
+        ));
+        let command = &self.request.command;
+        let started = match self.started {
+            Some(line) => in_parallel(RUNS, |run| self.once(line, run % 2, "", 1)),
+            None => Vec::new(),
+        };
+        // What does not start says so in its cases.
+        let started: Vec<CountedProgram> =
+            started.into_iter().collect::<Result<_, _>>().unwrap_or_default();
+        let start = started.iter().map(CountedProgram::instructions).min().unwrap_or(0);
+        let takes_times = command.contains("{times}");
+        let times: Vec<u64> = in_parallel(if takes_times { cases.len() } else { 0 }, |case| {
+            let tried = self.once(command, 0, &cases[case], TIMES_LEAST);
+            tried.map_or(TIMES_LEAST, |tried| times(tried.instructions().saturating_sub(start)))
+        });
+        let counted = in_parallel(cases.len() * RUNS, |run| {
+            let times = times.get(run / RUNS).copied().unwrap_or(1);
+            self.once(command, run % 2, &cases[run / RUNS], times)
+        });
+        if signals::received().is_some() {
+            return Ok(None);
+        }
+        let mut counted = counted.into_iter();
+        let judged = cases.iter().map(|case| {
+            let runs: Result<Vec<CountedProgram>, String> = counted.by_ref().take(RUNS).collect();
+            match runs {
+                Ok(runs) => judged(case, &runs, &started, self.request.smallest_effect),
+                Err(why) => failed(case, why),
+            }
+        });
+        Ok(Some(judged.collect()))
+    }
+
+    /// Counts a line of one side.
+    fn once(
+        &self,
+        line: &str,
+        side: usize,
+        case: &str,
+        times: u64,
+    ) -> Result<CountedProgram, String> {
         if signals::received().is_some() {
             return Err("interrupted".to_string());
         }
-        counted_once(request, side, case).map_err(|why| format!("{}: {why:#}", side.name))
-    });
-    if signals::received().is_some() {
-        return Ok(None);
+        let side = &self.subjects[side];
+        let counted = counted_once(self.request, line, side, case, times);
+        counted.map_err(|why| format!("{}: {why:#}", side.name))
     }
-    let mut counted = counted.into_iter();
-    let judged = cases.iter().map(|case| {
-        let runs: Result<Vec<CountedProgram>, String> = counted.by_ref().take(RUNS).collect();
-        match runs {
-            Ok(runs) => judged(case, &runs, request.smallest_effect),
-            Err(why) => failed(case, why),
-        }
-    });
-    Ok(Some(judged.collect()))
+}
+
+/// How often a case runs that takes so many instructions for the least number of times.
+fn times(instructions: u64) -> u64 {
+    (ENOUGH / (instructions / TIMES_LEAST).max(1)).clamp(TIMES_LEAST, TIMES_MOST)
 }
 
 /// A run of a case of one side.
-fn counted_once(request: &Request, side: &Subject, case: &str) -> Result<CountedProgram> {
+fn counted_once(
+    request: &Request,
+    line: &str,
+    side: &Subject,
+    case: &str,
+    times: u64,
+) -> Result<CountedProgram> {
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
     let value = |name: &str, value: String| (name.to_string(), value);
     let folder = side.folder.display().to_string();
@@ -137,9 +200,10 @@ fn counted_once(request: &Request, side: &Subject, case: &str) -> Result<Counted
         value("seed", "1".to_string()),
         value("block", "0".to_string()),
         value("run", "0".to_string()),
+        value("times", times.to_string()),
     ]
     .into();
-    let line = CommandLine::Text(request.command.clone());
+    let line = CommandLine::Text(line.to_string());
     let words = commands::words(&line, request.shell, &values)?;
     let kept = ["PATH", "HOME", "LD_LIBRARY_PATH", "JAVA_HOME", "PYTHONPATH"];
     let kept = kept.iter().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)));
@@ -149,7 +213,17 @@ fn counted_once(request: &Request, side: &Subject, case: &str) -> Result<Counted
     let counted = count(&words, &side.folder, &environment, limit)?;
     let said = String::from_utf8_lossy(&counted.output);
     let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
-    anyhow::ensure!(counted.status.success(), "it ended with {}: {last:.160}", counted.status);
+    let hint = match counted.status.signal() {
+        Some(libc::SIGILL) => {
+            ": QEMU lacks an instruction of it, so build it for any CPU, not for this one"
+        }
+        _ => "",
+    };
+    anyhow::ensure!(
+        counted.status.success(),
+        "it ended with {}{hint}: {last:.160}",
+        counted.status
+    );
     Ok(counted)
 }
 
@@ -166,19 +240,31 @@ fn failed(case: &str, why: String) -> CountedCase {
     }
 }
 
-/// The verdict about runs of base and head in turn.
-fn judged(case: &str, runs: &[CountedProgram], smallest: f64) -> CountedCase {
+/// Instructions of runs of one side: the least, and how far they differ.
+fn least_and_apart(runs: &[CountedProgram], side: usize) -> (f64, f64) {
+    let counts = runs.iter().skip(side).step_by(2).map(|run| run.instructions());
+    let least = counts.clone().min().unwrap_or(0);
+    (least as f64, (counts.max().unwrap_or(0) - least) as f64)
+}
+
+/// The verdict about runs of base and head in turn, and of starts without a case.
+fn judged(
+    case: &str,
+    runs: &[CountedProgram],
+    started: &[CountedProgram],
+    smallest: f64,
+) -> CountedCase {
     let side = |side: usize| runs.iter().skip(side).step_by(2);
-    let of = |one: usize| -> Vec<f64> { side(one).map(|run| run.instructions() as f64).collect() };
-    let [base, head] = [of(0), of(1)];
-    let least = |side: &[f64]| side.iter().copied().fold(f64::INFINITY, f64::min);
-    let apart = |side: &[f64]| {
-        let most = side.iter().copied().fold(0.0, f64::max);
-        (most - least(side)) / least(side).max(1.0)
+    let of = |one: usize| {
+        let (all, apart) = least_and_apart(runs, one);
+        let (start, start_apart) = least_and_apart(started, one);
+        let own = (all - start).max(1.0);
+        (all, own, (apart + start_apart) / own)
     };
-    let change = least(&head) / least(&base).max(1.0) - 1.0;
-    let spread = apart(&base).max(apart(&head));
-    let threshold = smallest.max(SPREADS * spread);
+    let ((all, base, base_apart), (_, head, head_apart)) = (of(0), of(1));
+    let change = head / base - 1.0;
+    let spread = base_apart.max(head_apart);
+    let threshold = smallest.max(SPREADS * spread).max(LEAST_OF_ALL * all / base);
     let is = match change {
         _ if spread > smallest && change.abs() < threshold => CountVerdict::Unsteady,
         _ if change >= threshold => CountVerdict::More,
@@ -196,13 +282,18 @@ fn judged(case: &str, runs: &[CountedProgram], smallest: f64) -> CountedCase {
         steady.map(|(number, n)| (probes::call_name(*number), *n)).collect()
     };
     let has_moved = matches!(is, CountVerdict::More | CountVerdict::Less);
+    let mut system_calls = changes(&calls(first), &calls(second));
+    // What does not repeat calls for its own reasons, now and then as often twice.
+    system_calls.retain(|change| {
+        spread == 0.0 || change.base.abs_diff(change.head) >= CALLS_LEAST.max(change.base / 100)
+    });
     let functions = has_moved.then(|| changes(&by_function(first), &by_function(second)));
     CountedCase {
-        instructions: Some([least(&base) as u64, least(&head) as u64]),
+        instructions: Some([base as u64, head as u64]),
         change: Some(change),
         spread,
         functions: functions.unwrap_or_default(),
-        system_calls: changes(&calls(first), &calls(second)),
+        system_calls,
         is,
         why: limits(runs),
         ..failed(case, String::new())
@@ -235,7 +326,6 @@ fn limits(runs: &[CountedProgram]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
     use guests::counted::CountedBlock;
@@ -259,7 +349,7 @@ mod tests {
     fn counts_that_repeat_tell_small_changes_and_others_do_not() {
         let check = |counts: [u64; 4], expected: CountVerdict| {
             let runs = counts.map(|count| run(count, 1));
-            assert_eq!(judged("a", &runs, 0.005).is, expected, "{counts:?}");
+            assert_eq!(judged("a", &runs, &[], 0.005).is, expected, "{counts:?}");
         };
         check([1000, 1010, 1000, 1010], CountVerdict::More);
         check([1000, 990, 1000, 990], CountVerdict::Less);
@@ -270,12 +360,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_start_takes_is_no_part_of_a_case() {
+        let check = |counts: [u64; 4], starts: [u64; 4], expected: CountVerdict| {
+            let (runs, starts) = (counts.map(|n| run(n, 1)), starts.map(|n| run(n, 1)));
+            assert_eq!(judged("a", &runs, &starts, 0.005).is, expected, "{counts:?} {starts:?}");
+        };
+        let same = [1_000_000; 4];
+        check([1_050_000, 1_052_500, 1_050_000, 1_052_500], same, CountVerdict::More);
+        check([1_050_000, 1_050_100, 1_050_000, 1_050_100], same, CountVerdict::Same);
+        // The start is what changed.
+        let longer = [1_000_000, 1_020_000, 1_000_000, 1_020_000];
+        check([1_050_000, 1_070_000, 1_050_000, 1_070_000], longer, CountVerdict::Same);
+        // Or it does not repeat.
+        let unsteady = [1_000_000, 1_000_000, 1_001_000, 1_000_000];
+        check([1_050_000, 1_052_500, 1_050_000, 1_052_500], unsteady, CountVerdict::Unsteady);
+        check([1_000_200, 1_000_260, 1_000_200, 1_000_260], same, CountVerdict::Same);
+    }
+
+    #[test]
+    fn short_cases_run_often_and_long_ones_seldom() {
+        assert_eq!([0, 400_000, 40_000_000, 4_000_000_000].map(times), [1000, 1000, 50, 10]);
+    }
+
+    #[test]
     fn system_calls_are_named_where_their_numbers_differ() {
-        let counted = judged("a", &[run(1000, 3), run(1000, 5), run(1000, 3), run(1000, 5)], 0.005);
+        let of_calls = |calls: [u64; 4]| judged("a", &calls.map(|n| run(1000, n)), &[], 0.005);
+        let counted = of_calls([3, 5, 3, 5]);
         let change = CountedChange { name: "getppid".to_string(), base: 3, head: 5 };
         assert_eq!((counted.is, counted.system_calls), (CountVerdict::Same, vec![change]));
         // One side does not repeat.
-        let counted = judged("a", &[run(1000, 3), run(1000, 5), run(1000, 4), run(1000, 5)], 0.005);
+        let counted = of_calls([3, 5, 4, 5]);
         assert_eq!(counted.system_calls, []);
     }
 }

@@ -22,16 +22,7 @@ const ERRORS: f64 = 4.0;
 
 /// Those of them that differ between the runs of base and head of a case, by a tenth or more.
 pub(super) fn page_state(record: &Opened, case: &str) -> Vec<CountChange> {
-    let runs = |side: &str| -> Vec<&Run> {
-        let is_own = |run: &&Run| {
-            record.record.points.get(run.point as usize).is_some_and(|point| {
-                let own = point.parameters.get(CASE).map_or("", String::as_str);
-                point.variant == side && own == case
-            })
-        };
-        record.runs.iter().filter(is_own).collect()
-    };
-    let (base, head) = (runs("base"), runs("head"));
+    let (base, head) = (of_case(record, "base", case), of_case(record, "head", case));
     let values = |runs: &[&Run], name: &str| -> Vec<f64> {
         runs.iter().filter_map(|run| run.value(name)).collect()
     };
@@ -40,6 +31,17 @@ pub(super) fn page_state(record: &Opened, case: &str) -> Vec<CountChange> {
         Some(CountChange { metric: name.to_string(), change })
     };
     COUNTERS.iter().filter_map(change).collect()
+}
+
+/// The runs of one side of a case.
+pub(super) fn of_case<'a>(record: &'a Opened, side: &str, case: &str) -> Vec<&'a Run> {
+    let is_own = |run: &&Run| {
+        record.record.points.get(run.point as usize).is_some_and(|point| {
+            let own = point.parameters.get(CASE).map_or("", String::as_str);
+            point.variant == side && own == case
+        })
+    };
+    record.runs.iter().filter(is_own).collect()
 }
 
 /// The change of a count between two samples, as a share of the first, or of the second where the first has none; `None` if

@@ -38,8 +38,8 @@ const NOTES: [&str; 9] = [
 ];
 
 /// Whether a program may read this file of its repository as it runs: a script, data. Unlike documents, what tools of the
-/// repository read (their names begin with a dot), and what compilers do.
-pub(super) fn may_be_read(path: &str) -> bool {
+/// repository read (their names begin with a dot), and what compilers do, if there `is_build`: else the command may be one.
+pub(super) fn may_be_read(path: &str, is_build: bool) -> bool {
     let path = Path::new(path);
     let text =
         |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
@@ -48,7 +48,7 @@ pub(super) fn may_be_read(path: &str) -> bool {
     let in_docs = path.starts_with("doc") || path.starts_with("docs");
     let stem = name.split('.').next().unwrap_or_default();
     let is_for_readers = in_docs || DOCUMENTS.contains(&&*ending) || NOTES.contains(&stem);
-    let is_compiled = COMPILED.contains(&&*ending) || BUILDS.contains(&&*name);
+    let is_compiled = is_build && (COMPILED.contains(&&*ending) || BUILDS.contains(&&*name));
     !(is_hidden || is_for_readers || is_compiled)
 }
 
@@ -60,7 +60,7 @@ mod tests {
     fn scripts_and_data_may_be_read_and_documents_and_sources_may_not() {
         let check = |expected: bool, paths: &[&str]| {
             for path in paths {
-                assert_eq!(may_be_read(path), expected, "{path}");
+                assert_eq!(may_be_read(path, true), expected, "{path}");
             }
         };
         check(
@@ -69,5 +69,7 @@ mod tests {
         );
         check(false, &["README", "README.txt", "docs/a.json", "src/lib.rs", "a/b.cc", "Makefile"]);
         check(false, &[".github/workflows/a.yml", ".gitignore", "Cargo.lock", "LICENSE-MIT.md"]);
+        let unbuilt = ["kit.py", "a/b.cc", "Makefile", "README.md", "docs/a.json"];
+        assert_eq!(unbuilt.map(|path| may_be_read(path, false)), [true, true, true, false, false]);
     }
 }

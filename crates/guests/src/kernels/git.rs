@@ -67,8 +67,19 @@ impl Repository {
     /// Opens the repository that contains a folder, or a bare repository.
     pub fn open(path: &Path) -> Result<Repository> {
         ensure!(path.is_dir(), "{} is not a directory: name a git repository", path.display());
-        let git_dir = ask(in_folder(path).args(["rev-parse", "--absolute-git-dir"]))
-            .with_context(|| format!("{} is not in a git repository", path.display()))?;
+        let asked = ask(in_folder(path).args(["rev-parse", "--absolute-git-dir"]));
+        // As in a container whose checkout is of the host's user.
+        if let Some(why) = asked.as_ref().err().map(|why| format!("{why:#}"))
+            && why.contains("dubious ownership")
+        {
+            let named = why.split('\'').nth(1).map_or(path, Path::new);
+            bail!(
+                "{why}, which is another user's: `git config --global --add safe.directory {}` permits it",
+                named.display()
+            );
+        }
+        let git_dir =
+            asked.with_context(|| format!("{} is not in a git repository", path.display()))?;
         let (path, git_dir) = (path.to_path_buf(), PathBuf::from(git_dir));
         Ok(Repository { path, git_dir, objects: None })
     }
@@ -94,7 +105,13 @@ impl Repository {
         let commit = match parse(&format!("{name}^{{commit}}")) {
             Ok(commit) => commit,
             Err(why) => {
-                let hint = self.nearest(name);
+                let hint = if self.git_dir.join("shallow").is_file() {
+                    ": the checkout is shallow, so fetch the whole history (`git fetch --unshallow`; fetch-depth: 0 on \
+                     GitHub, GIT_DEPTH: 0 on GitLab)"
+                        .to_string()
+                } else {
+                    self.nearest(name)
+                };
                 bail!("{} has no revision '{name}' ({why:#}){hint}", self.path.display());
             }
         };
@@ -282,6 +299,30 @@ mod tests {
                 (name, fs::read_to_string(entry.path()).unwrap())
             })
             .collect()
+    }
+
+    #[test]
+    fn a_shallow_checkout_says_how_to_fetch_what_it_lacks() {
+        let home = tempfile::tempdir().unwrap();
+        let [whole, shallow] = ["whole", "shallow"].map(|name| home.path().join(name));
+        fs::create_dir(&whole).unwrap();
+        let git = |words: &[&str]| {
+            let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+            ask(in_folder(&whole).args(who).args(words)).unwrap()
+        };
+        git(&["init", "-q", "-b", "main"]);
+        let commit = || {
+            git(&["commit", "-q", "--allow-empty", "-m", "one"]);
+            git(&["rev-parse", "HEAD"])
+        };
+        let (old, new) = (commit(), commit());
+        let from = format!("file://{}", whole.display());
+        let to = shallow.to_str().unwrap();
+        ask(in_folder(home.path()).args(["clone", "-q", "--depth", "1", &from, to])).unwrap();
+        let shallow = Repository::open(&shallow).unwrap();
+        assert_eq!(shallow.resolve("HEAD").unwrap().commit, new);
+        let why = format!("{:#}", shallow.resolve(&old).unwrap_err());
+        assert!(why.contains("the checkout is shallow") && why.contains("--unshallow"), "{why}");
     }
 
     #[test]

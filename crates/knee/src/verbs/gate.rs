@@ -238,6 +238,7 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         smallest_effect,
         kernels: None,
     };
+    let started = harness.as_ref().and_then(|(harness, _)| harness.started.as_ref()).map(in_words);
     Ok(GateRequest {
         request: Permitted::typed(request),
         cases,
@@ -247,6 +248,7 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         learns,
         layouts: !arguments.no_layouts,
         exact: arguments.exact,
+        started,
     })
 }
 

@@ -146,9 +146,9 @@ fn found(project: &Project, name: &str) -> PathBuf {
 
 #[test]
 fn wrong_words_say_what_to_do() {
-    let project = project(&[&[("a", 100)], &[("a", 100)]]);
+    let project = project(&[&[("a", 100)], &[("a", 101)]]);
     let check = |words: &[&str], expected: &str| {
-        let mut knee = project.home.knee("gate --git project");
+        let mut knee = project.home.knee("gate --git project --head main");
         let ended = project.home.start(knee.args(words)).end();
         assert_eq!(ended.status.code(), Some(2), "{words:?}");
         assert!(ended.stderr.contains(expected), "{words:?}: {}", ended.stderr);
@@ -161,6 +161,12 @@ fn wrong_words_say_what_to_do() {
     to_main(&["--command", "./b", "--case", "a,b"], "--command has no {case}");
     to_main(&["--harness", "googlebenchmark=x"], "did you mean \"google-benchmark\"?");
     to_main(&["--harness", "go"], "--harness go=PROGRAM: name the test binary");
+    let to_first = |words: &[&str], expected: &str| {
+        check(&[&["--base", &project.ids[0]], words].concat(), expected);
+    };
+    to_first(&["--harness", "go=bnch.test"], "cases cannot be listed: the build made no bnch.test");
+    let missing = ["--command", "./b {case}", "--cases", "./b --list"];
+    to_first(&missing, "cases cannot be listed: `sh -c ./b --list` ended with exit status: 127");
 }
 
 /// A program with two cases whose loops are fixed.

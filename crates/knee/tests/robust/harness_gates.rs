@@ -27,8 +27,9 @@ echo '<?xml version="1.0" encoding="UTF-8"?>'
 printf '%s\n' "$tests" | while read -r test; do
     echo "    <TestCase name=\"$(printf %s "$test" | escape)\" tags=\"[bench]\" filename=\"catch.cc\" line=\"6\">"
     cut -f1 costs | grep -F "$test :: " | while read -r case; do
-        echo "      <BenchmarkResults name=\"$(printf %s "${case#* :: }" | escape)\" samples=\"1000\" resamples=\"100000\">"
+        echo "      <BenchmarkResults name=\"$(printf %s "${case#* :: }" | escape)\" samples=\"$5\" estimatedDuration=\"2e+06\">"
         echo '        <!--All values in nano seconds-->'
+        [ "$5" = 1 ] || [ "$5" = 75 ] || [ "$5" = 150 ] || exit 1
         echo "        <mean value=\"$(cost "$case")\" lowerBound=\"1\" upperBound=\"2\" ci=\"0\"/>"
         echo '      </BenchmarkResults>'
     done
@@ -51,11 +52,17 @@ echo 'group/one  time:   [1.0946 us 1.0985 us 1.1032 us]'
 const GO: &str = r#"
 pattern=.
 for word; do
-    case $word in -test.bench=*) pattern=${word#*=} ;; esac
+    case $word in
+        -test.list=*) cut -f1 costs | cut -d/ -f1 | uniq; echo 'ok  	example.org/gob	0.1s'; exit ;;
+        -test.bench=*) pattern=${word#*=} ;;
+    esac
 done
+if [ "$pattern" = '^BenchmarkB$' ] && grep -q '^BenchmarkB.fails' costs; then
+    printf 'goos: linux\n--- FAIL: BenchmarkB\n    gob_test.go:3: no input\nFAIL\n'; exit 1
+fi
 printf 'goos: linux\ngoarch: amd64\npkg: example.org/gob\ncpu: some\n'
 cut -f1 costs | while read -r case; do
-    parts=$(printf %s "$pattern" | sed 's:\$/^:/:g')
+    parts=$(printf %s "$pattern" | sed 's:\$/^:/:g; s:\$$:(/|$):')
     echo "$case" | grep -qE "$parts" && printf '%s-2         \t   41665\t      %s ns/op\n' "$case" "$(cost "$case")"
 done
 echo PASS
@@ -65,11 +72,19 @@ const GOOGLE_BENCHMARK: &str = r#"
 case $1 in
     --benchmark_list_tests=true) cut -f1 costs ;;
     --benchmark_filter=*)
+        for word; do
+            case $word in --benchmark_out=*) file=${word#*=} ;; esac
+        done
         case=$(cut -f1 costs | grep -E -e "${1#*=}")
-        echo '{"context": {"date": "2026-11-29T19:29:13+00:00", "load_avg": [7.9,7.2,5.4]}, "benchmarks": [ {'
-        echo "\"name\": \"$case\", \"run_type\": \"iteration\", \"iterations\": 123178,"
-        echo "\"real_time\": $(cost "$case")e+00,"
-        echo '"cpu_time": 1.0968616879637596e+00, "time_unit": "us" } ] }' ;;
+        echo '"real_time": 3.0'
+        {
+            echo '{"context": {"date": "2026-11-29T19:29:13+00:00", "load_avg": [7.9,7.2,5.4]}, "benchmarks": [ {'
+            echo "\"name\": \"$case\", \"run_type\": \"iteration\", \"iterations\": 123178,"
+            ! grep -q "^$case.fails" costs || printf '"error_occurred": true,\n"error_message": "no input",\n'
+            echo "\"real_time\": $(cost "$case")e+00,"
+            echo '"cpu_time": 1.0968616879637596e+00, "time_unit": "us" },'
+            echo '{"name": "cv", "run_type": "aggregate", "real_time": 2.7e-02, "time_unit": "us" } ] }'
+        } > "$file" ;;
 esac
 "#;
 
@@ -115,37 +130,13 @@ for second in 1 2 3; do
 done
 "#;
 
-/// Gates a commit in which the first case costs 7 % more, by a harness whose program is this script: in the build, or on the
-/// path where its name has no slash.
+/// Gates a commit in which the first case costs 7 % more.
 fn check(harness: &str, program: &str, script: &str, cases: &[&str]) {
-    let text = |commit: usize| -> String {
+    let costs = |commit: usize| -> String {
         let cost = |case: &str| if commit == 1 && case == cases[0] { 107_000 } else { 100_000 };
         cases.iter().map(|case| format!("{case}\t{}\n", cost(case))).collect()
     };
-    let script = [COST, script].concat();
-    let project = Project::new(2, |commit| {
-        let files =
-            [("costs", text(commit)), ("script", script.clone()), ("commands", cases.join("\n"))];
-        files.map(|(name, text)| (name.to_string(), text)).into()
-    });
-    let bin = project.home.path("bin");
-    fs::create_dir(&bin).unwrap();
-    executable(&bin.join(program), &script);
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let of_harness = match harness {
-        "hyperfine" => "commands",
-        "jmh" => "x.jar",
-        "pytest-benchmark" => "tests",
-        _ => "./*_processes",
-    };
-    let build = "cp script ./x_processes; chmod +x ./x_processes; ln x_processes y_processes";
-    let mut knee = project.home.knee("gate --git project --head main --cpus 1 --json --budget 20s");
-    knee.args(["--base", &project.ids[0], "--harness", &format!("{harness}={of_harness}")]);
-    knee.args(["--build", build, "--no-layouts"]).env("PATH", path);
-    let ended = project.home.start(&mut knee).end_within(Duration::from_secs(300));
-    let Ok(answer) = serde_json::from_str::<serde_json::Value>(&ended.stdout) else {
-        panic!("{harness}: {}", ended.stderr);
-    };
+    let answer = gated(harness, program, script, cases, costs);
     let gated = answer["cases"].as_array().unwrap();
     let names: Vec<&str> = gated.iter().map(|case| case["case"].as_str().unwrap()).collect();
     assert_eq!(names, cases, "{harness}: {answer}");
@@ -163,6 +154,38 @@ fn check(harness: &str, program: &str, script: &str, cases: &[&str]) {
         };
         assert!(expected.contains(&case["is"].as_str().unwrap()), "{harness}: {case}");
     }
+}
+
+/// Gates a commit by a harness whose program is this script: in the build, or on the path where its name has no slash.
+fn gated(
+    harness: &str,
+    program: &str,
+    script: &str,
+    cases: &[&str],
+    costs: impl Fn(usize) -> String,
+) -> serde_json::Value {
+    let script = [COST, script].concat();
+    let project = Project::new(2, |commit| {
+        let files =
+            [("costs", costs(commit)), ("script", script.clone()), ("commands", cases.join("\n"))];
+        files.map(|(name, text)| (name.to_string(), text)).into()
+    });
+    let bin = project.home.path("bin");
+    fs::create_dir(&bin).unwrap();
+    executable(&bin.join(program), &script);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let of_harness = match harness {
+        "hyperfine" => "commands",
+        "jmh" => "x.jar",
+        "pytest-benchmark" => "tests",
+        _ => "./*_processes",
+    };
+    let build = "cp script ./x_processes; chmod +x ./x_processes; ln x_processes y_processes; touch x.jar; mkdir tests";
+    let mut knee = project.home.knee("gate --git project --head main --cpus 1 --json --budget 20s");
+    knee.args(["--base", &project.ids[0], "--harness", &format!("{harness}={of_harness}")]);
+    knee.args(["--build", build, "--no-layouts"]).env("PATH", path);
+    let ended = project.home.start(&mut knee).end_within(Duration::from_secs(300));
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{harness}: {}", ended.stderr))
 }
 
 fn executable(path: &Path, text: &str) {
@@ -200,5 +223,30 @@ fn harnesses_that_the_host_has_list_and_time_their_cases() {
         "python3",
         PYTEST_BENCHMARK,
         &["tests/a.py::b[a b]", "tests/a.py::T::c[d/e]"],
+    );
+}
+
+#[test]
+fn a_case_that_fails_on_head_is_named_with_what_it_says_and_the_others_are_judged() {
+    let check = |harness: &str, script: &str, cases: &[&str], said: &str| {
+        let costs = |commit: usize| -> String {
+            let cost =
+                |case: &str| if commit == 1 && case == cases[1] { "fails" } else { "100000" };
+            cases.iter().map(|case| format!("{case}\t{}\n", cost(case))).collect()
+        };
+        let answer = gated(harness, "unused", script, cases, costs);
+        let [other, failing] = [0, 1].map(|case| &answer["cases"][case]);
+        let is_judged = ["harmless", "cannot_tell"].contains(&other["is"].as_str().unwrap());
+        assert!(is_judged, "{harness}: {answer}");
+        assert_eq!((&failing["case"], &failing["is"]), (&cases[1].into(), &"failed".into()));
+        let why = failing["why"].as_str().unwrap();
+        assert!(why.starts_with("all runs of head fail: ") && why.contains(said), "{why}");
+    };
+    check("go", GO, &["BenchmarkA", "BenchmarkB"], "no input");
+    check(
+        "google-benchmark",
+        GOOGLE_BENCHMARK,
+        &["BM_A", "BM_B"],
+        "\"error_message\": \"no input\"",
     );
 }

@@ -102,12 +102,18 @@ fn judged(answer: &GateAnswer) -> Vec<String> {
     }
     let failed = of(answer, GateVerdict::Failed);
     if let Some(first) = failed.first() {
-        sentences.push(format!("{} cannot be judged: {}.", some(failed.len(), all), first.why));
+        let more = if failed.len() > 1 { ", …" } else { "" };
+        let name = if first.case.is_empty() { String::new() } else { first.case.clone() + ": " };
+        let subject = some(failed.len(), all);
+        sentences.push(format!("{subject} cannot be judged: {name}{}{more}.", first.why));
     }
-    let open = of(answer, GateVerdict::CannotTell).len();
-    if open > 0 {
+    let open = of(answer, GateVerdict::CannotTell);
+    if !open.is_empty() {
         let until = if answer.out_of_budget { " within the budget" } else { "" };
-        sentences.push(format!("{} cannot be told{until}.", some(open, all)));
+        let are_disturbed = open.iter().all(|case| case.blocks == 0);
+        let why =
+            if are_disturbed { ": other programs kept the CPUs busy in every block" } else { "" };
+        sentences.push(format!("{} cannot be told{until}{why}.", some(open.len(), all)));
     }
     sentences.extend(answer.learned.map(|_| {
         let percent = 100.0 * answer.smallest_effect;
@@ -170,17 +176,13 @@ fn missing(answer: &GateAnswer) -> Option<String> {
         cases.iter().take(3).cloned().collect::<Vec<_>>().join(", ") + more
     };
     let GateAnswer { only_base, only_head, .. } = answer;
-    match (only_base.len(), only_head.len()) {
-        (0, 0) => None,
-        (0, n) => Some(format!("{} of head alone: {}.", counted(n, "case"), listed(only_head))),
-        (n, 0) => Some(format!("{} of base alone: {}.", counted(n, "case"), listed(only_base))),
-        (a, b) => Some(format!(
-            "{} of base alone: {}; {b} of head alone: {}.",
-            counted(a, "case"),
-            listed(only_base),
-            listed(only_head)
-        )),
-    }
+    let of = |side: &str, cases: &[String]| match cases.len() {
+        0 => None,
+        n => Some(format!("{} in {side} alone: {}", counted(n, "case"), listed(cases))),
+    };
+    let sides: Vec<String> =
+        [of("base", only_base), of("head", only_head)].into_iter().flatten().collect();
+    (!sides.is_empty()).then(|| format!("Not judged: {}.", sides.join("; ")))
 }
 
 fn counts(answer: &GateAnswer) -> Vec<Count> {

@@ -30,8 +30,16 @@ pub fn judged(answer: &GateAnswer) -> Vec<String> {
     let mut sentences = Vec::new();
     let more = of(answer, CountVerdict::More);
     if more.is_empty() {
-        let no_case = if all == 1 { "The case does not execute" } else { "No case executes" };
-        sentences.push(format!("{no_case} {least:.1} % more instructions, or above."));
+        let counted = all - of(answer, CountVerdict::Failed).len();
+        let no_case = match (counted, all) {
+            (0, _) => None,
+            (_, 1) => Some("The case does not execute".to_string()),
+            (counted, all) if counted == all => Some("No case executes".to_string()),
+            (counted, _) => Some(format!("None of the {counted} cases that were counted executes")),
+        };
+        sentences.extend(
+            no_case.map(|none| format!("{none} more instructions by {least:.1} % or above.")),
+        );
     } else {
         sentences.push(some(&more, "more"));
     }
@@ -52,13 +60,18 @@ pub fn judged(answer: &GateAnswer) -> Vec<String> {
             list(&first.system_calls)
         ));
     }
-    for (verdict, what) in [
-        (CountVerdict::Unsteady, "do not repeat from run to run"),
-        (CountVerdict::Failed, "cannot be counted"),
+    for (verdict, one, more) in [
+        (
+            CountVerdict::Unsteady,
+            "does not repeat from run to run",
+            "do not repeat from run to run",
+        ),
+        (CountVerdict::Failed, "cannot be counted", "cannot be counted"),
     ] {
         let cases = of(answer, verdict);
         if let Some(first) = cases.first() {
             let why = if first.why.is_empty() { String::new() } else { format!(": {}", first.why) };
+            let what = if cases.len() == 1 { one } else { more };
             sentences.push(format!(
                 "{} of {all} cases {what} ({}{why}).",
                 cases.len(),
@@ -76,7 +89,7 @@ fn name(case: &CountedCase) -> String {
 /// "sort/1 +3.0 %, in insert@bench".
 fn told(case: &CountedCase) -> String {
     let function = case.functions.first();
-    let function = function.map(|change| format!(", in {}", change.name)).unwrap_or_default();
+    let function = function.map(|change| format!(", in {}", cut(&change.name))).unwrap_or_default();
     format!("{} {}{function}", name(case), change(case))
 }
 
@@ -84,10 +97,21 @@ fn change(case: &CountedCase) -> String {
     case.change.map(|share| signed(100.0 * share, 2) + " %").unwrap_or_default()
 }
 
+/// A name that is no longer than a reader reads: those of templates are as long as a page.
+fn cut(name: &str) -> String {
+    const MOST: usize = 80;
+    if name.chars().count() <= MOST {
+        return name.to_string();
+    }
+    let (name, file) = name.rsplit_once('@').unwrap_or((name, ""));
+    format!("{name:.60}…@{file}")
+}
+
 /// "read 3 → 5, openat 1 → 2".
 fn list(changes: &[CountedChange]) -> String {
     let shown = |change: &CountedChange| {
-        format!("{} {} → {}", change.name, short(change.base as f64), short(change.head as f64))
+        let (base, head) = (short(change.base as f64), short(change.head as f64));
+        format!("{} {base} → {head}", cut(&change.name))
     };
     changes.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
@@ -117,7 +141,7 @@ pub fn fill(page: &mut Page, answer: &GateAnswer) {
     }
     page.method = vec![
         "User instructions and system calls of one run of each case under emulation (QEMU), counted twice on each side: the \
-         same on every host. The kernel's own instructions are not among them, and nothing is said about time."
+         same on every host. What a start without a case executes is taken off where the harness allows one. The kernel's own instructions are not among them, and nothing is said about time."
             .to_string(),
     ];
 }
