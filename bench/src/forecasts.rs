@@ -18,7 +18,7 @@ const CURVES: &str = include_str!("../../publications/forecasts/curves.toml");
 const OPERATIONS: &str = include_str!("../../publications/operations/curves.toml");
 const WORDS: &str = include_str!("../../publications/contended-words/curves.toml");
 
-/// Of the order in which the curves are halved; named before any forecast was made.
+/// The seed by which curves are halved; named before any forecast was made.
 const SEED: u64 = 20_261_130;
 /// The logarithm that stands for a σ or κ of 0.
 const LOWEST: f64 = -22.0;
