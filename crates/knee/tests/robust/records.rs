@@ -117,6 +117,23 @@ fn what_is_noted_and_removed_is_said_as_json() {
 }
 
 #[test]
+fn all_hosts_that_ran_for_a_record_are_in_its_json() {
+    let home = home_with_a_record();
+    let path = home.path(&format!("records/7f/{ID}/record.json"));
+    let mut record: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    for (session, node) in [(0, "beta"), (1, "gamma")] {
+        record["sessions"][session]["node"] = json!(node);
+    }
+    fs::write(&path, record.to_string()).unwrap();
+    let shown: Value = serde_json::from_str(&done(&home, "show --json").stdout).unwrap();
+    let hosts = shown["record"]["hosts"].as_array().unwrap();
+    let named: Vec<_> = hosts.iter().map(|host| (&host["name"], &host["runs"])).collect();
+    assert_eq!(named, [(&json!("beta"), &json!(27)), (&json!("gamma"), &json!(4))]);
+    let share = hosts[1]["share"].as_f64().unwrap();
+    assert!((share - 4.0 / 31.0).abs() < 1e-9, "{hosts:?}");
+}
+
+#[test]
 fn an_export_of_changed_runs_says_so() {
     let home = Home::new();
     done(&home, RUN);
