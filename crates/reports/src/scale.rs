@@ -159,7 +159,9 @@ fn forecast_sentences(found: &Forecast) -> Vec<String> {
         (false, _) => "a forecast, not measured",
     };
     let by = if found.ran_once {
-        [&names[..], &[SLOPE]].concat().join(" and ")
+        // "Amdahl's law, one lock and the slope …".
+        let laws = names.join(", ");
+        if names.is_empty() { SLOPE.to_string() } else { format!("{laws} and {SLOPE}") }
     } else {
         names[0].to_string()
     };
@@ -382,6 +384,26 @@ mod tests {
             (cpus, [0.99, 1.0, 1.01].map(|share| share * 1e6 * n / (1.0 + 0.05 * n)).to_vec())
         });
         Sweep::new(runs).unwrap()
+    }
+
+    #[test]
+    fn a_forecast_of_single_runs_says_what_it_rests_on() {
+        let told = |rates: &[f64]| {
+            let runs = (0..).zip(rates).map(|(log, rate)| (1_u32 << log, vec![*rate]));
+            let found = laws::forecast(&Sweep::new(runs).unwrap(), &[], &[16]).unwrap();
+            forecast_part("", &found).sentences.join("\n")
+        };
+        let of_a_law = told(&[100.0, 190.0, 340.0, 560.0]);
+        assert!(of_a_law.contains(", not measured, by Amdahl's law"), "{of_a_law}");
+        assert!(
+            of_a_law.contains(&format!(" and {SLOPE}")) && of_a_law.contains(ONCE),
+            "{of_a_law}"
+        );
+        let of_none = told(&[100.0, 190.0, 90.0, 200.0]);
+        assert!(
+            of_none.starts_with(&format!("{NO_LAW}\na forecast, not measured, by {SLOPE}")),
+            "{of_none}"
+        );
     }
 
     #[test]
