@@ -18,6 +18,7 @@ mod decoys;
 mod file_locks;
 mod file_system;
 mod fleet;
+mod forecasts;
 mod fragile;
 mod fs_mark;
 mod gain;
@@ -72,7 +73,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, at-home, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
+    /// looking, boots, agreement, at-home, gain, decoys, fleet, forecasts, fragile, own-loads, pairs, c-files, servers,
     /// shared-lines, ceilings, operations, gates, exact-gates, months, words or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -144,7 +145,7 @@ struct Options {
     /// Kernels to boot for at-home, ceilings and operations: 6.1=FILE, 6.12=FILE
     #[arg(long, value_name = "NAME=FILE", value_delimiter = ',', value_parser = named_file)]
     kernel: Vec<(String, PathBuf)>,
-    /// Only the published rates of this set, for operations: first or second
+    /// Only the published rates of this set, for operations and forecasts: first or second
     #[arg(long)]
     set: Option<String>,
     /// Save the report in bench/reports, which git ignores
@@ -228,6 +229,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("ceilings", ceilings::measure),
     on_request("operations", operations::measure),
     on_request("fleet", fleet::measure),
+    on_request("forecasts", |_, options| forecasts::measure(options)),
     on_request("gain", gain::measure),
     on_request("gates", gates::measure),
     on_request("exact-gates", gates::measure_exact),

@@ -51,7 +51,8 @@ pub use crate::listed::{
     UncompiledLoad, WorkloadEntry, WorkloadManual,
 };
 pub use crate::made::{
-    BuiltKernels, CollectedRecord, FleetClaim, FleetStatus, ImportedRecord, KernelOutcome,
+    BootedKernel, BuiltKernels, CollectedRecord, FleetClaim, FleetStatus, ImportedRecord,
+    KernelOutcome, NotedRecord, RemovedKernels, RemovedRecord, RemovedRecords,
 };
 pub use crate::planned::{PlannedPoint, RunPlan, TimeRange};
 pub use crate::scaling::{

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use records::{Boot, Hypervisor};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,6 +16,35 @@ pub struct ImportedRecord {
     pub folder: PathBuf,
     /// What was read, and what the files lack, a sentence each.
     pub said: Vec<String>,
+}
+
+/// The label and the note of a record, as they are now.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NotedRecord {
+    /// Id of the record.
+    pub record: String,
+    /// Directory of the record.
+    pub folder: PathBuf,
+    /// Its label; empty without one.
+    pub label: String,
+    /// The note attached to it; empty without one.
+    pub note: String,
+}
+
+/// The records that were removed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RemovedRecords {
+    /// One for each, in the order of their removal.
+    pub removed: Vec<RemovedRecord>,
+}
+
+/// A record that was removed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RemovedRecord {
+    /// Directory of the record.
+    pub folder: PathBuf,
+    /// Whether other files in the directory were left, and the directory with them.
+    pub has_other_files: bool,
 }
 
 /// How far the chunks of a fleet are.
@@ -66,6 +96,22 @@ pub struct CollectedRecord {
     pub blocks: usize,
     /// Number of runs.
     pub runs: u32,
+}
+
+/// A kernel as it booted in a virtual machine.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BootedKernel {
+    /// What ran the virtual machine.
+    pub hypervisor: Hypervisor,
+    /// The guest, its kernel and what that said.
+    pub boot: Boot,
+}
+
+/// What was removed from the cache of kernels.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RemovedKernels {
+    /// Keys of kernels, or of sources and objects.
+    pub removed: Vec<String>,
 }
 
 /// The kernels that were to be built.

@@ -34,8 +34,10 @@ struct RecordHead<'a> {
     name: &'a str,
     /// When the first session started.
     started: Option<jiff::Timestamp>,
-    /// Name of the host, as `uname -n` prints it.
+    /// Name of the first host, as `uname -n` prints it.
     hostname: Option<&'a str>,
+    /// All hosts that ran for the record, those with most runs first.
+    hosts: Vec<HostShare>,
     /// Release of the host's kernel, as `uname -r` prints it.
     kernel_release: Option<&'a str>,
     /// Model of the CPU, from /proc/cpuinfo.
@@ -56,6 +58,17 @@ struct RecordHead<'a> {
     runs_failed: usize,
     /// Command line of the first session, a word each.
     command: &'a [String],
+}
+
+/// A host and its part of a record.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HostShare {
+    /// Name of the host, as `uname -n` prints it; `?` if it is not known.
+    name: String,
+    /// Number of runs that it made, failed ones included.
+    runs: u32,
+    /// Share of all runs that it made.
+    share: f64,
 }
 
 /// Points that differ only in their CPUs, or in what else the curve runs over.
@@ -150,6 +163,11 @@ pub fn summary<'a>(opened: &'a Opened, also: &[String]) -> Summary<'a> {
 fn head(opened: &Opened) -> RecordHead<'_> {
     let record = &opened.record;
     let finished = opened.runs.iter().filter(|run| run.finished()).count();
+    let runs = opened.runs.len() as u32;
+    let share = |(name, made): (String, u32)| {
+        let share = f64::from(made) / f64::from(runs.max(1));
+        HostShare { name, runs: made, share }
+    };
     RecordHead {
         id: &record.id,
         state: record.state,
@@ -157,6 +175,7 @@ fn head(opened: &Opened) -> RecordHead<'_> {
         name: &record.experiment.name,
         started: record.started(),
         hostname: record.host.hostname.as_deref(),
+        hosts: record.hosts(runs).into_iter().map(share).collect(),
         kernel_release: record.host.kernel_release.as_deref(),
         cpu_model: record.host.cpu_model.as_deref(),
         clients: &record.clients,

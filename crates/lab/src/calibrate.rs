@@ -1,13 +1,12 @@
 //! `knee doctor calibrate`: measures this host and prints it as a described host for `knee simulate`.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use calibration;
 use calibration::{CpuLayout, Provenance};
-use host::terminal::{hint, print};
+use host::terminal::hint;
 use host::topology;
 use studies::simulations::keep::KeepFit;
 
@@ -28,10 +27,13 @@ pub struct Arguments {
     /// measured and fitted at each point. With 2 CPUs the fit has nothing to be checked by, and knee says so.
     #[arg(long)]
     keep: bool,
+    /// Print its numbers as JSON, without the points of --keep
+    #[arg(long)]
+    pub json: bool,
 }
 
-/// Measures this host and prints its file.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+/// Measures this host, and returns its file.
+pub fn file(arguments: &Arguments) -> Result<String> {
     let start = Instant::now();
     let host = probes::host(Path::new("/"));
     let sys = Path::new("/sys");
@@ -59,7 +61,5 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         calibration::measure_keep(&mut measured, &layout, &provenance, &other, &report)?;
         measured.fits.iter().filter_map(KeepFit::why_weak).for_each(hint);
     }
-    let text = calibration::file(&measured, &layout, &provenance, &other);
-    print(text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(calibration::file(&measured, &layout, &provenance, &other))
 }

@@ -1,5 +1,6 @@
 //! Forecasts: rates with more CPUs than were measured, what they rest on, and how far a curve alone reaches.
 
+mod by_slope;
 mod single_runs;
 
 use analysis::Axis;
@@ -13,6 +14,7 @@ use crate::knee::SHARE;
 use crate::law::Law;
 use crate::scaling::{lack_of_fit, may_hold};
 use crate::sweep::Sweep;
+use by_slope::Slope;
 use single_runs::NearLaws;
 
 /// Rates with more CPUs than were measured.
@@ -20,12 +22,15 @@ use single_runs::NearLaws;
 pub struct Forecast {
     /// What the curve runs over: CPUs, or threads, clients, a load. All that is said of CPUs is said of it.
     pub axis: Axis,
-    /// The laws that the intervals hold; the first gives the values.
+    /// The laws that the intervals hold; the first gives the values. Where each point ran once: the laws that come near the
+    /// curve, if any do; the values lie between theirs and what the slope of the last points says.
     pub laws: Vec<Law>,
     /// The rate at each requested number of CPUs.
     pub points: Vec<ForecastPoint>,
-    /// The fewest CPUs with 90 % of the highest rate by these laws; infinite if they give none.
+    /// The fewest CPUs with 90 % of the highest rate by these laws; infinite if they give none, or none comes near.
     pub knee: Estimate,
+    /// Whether each point ran once and nothing else is known, so that intervals are those of published curves.
+    pub ran_once: bool,
     /// Whether doses beside the curve count.
     pub with_doses: bool,
     /// The quantity with which the forecast varies most; null without an interval.
@@ -34,7 +39,8 @@ pub struct Forecast {
     pub hold_out: Option<HoldOut>,
     /// Why the lower half says nothing, if so.
     pub not_held_out: Option<String>,
-    /// Where each point ran once: the noise that the intervals assume, in percent; null where repeats show it.
+    /// Where each point ran once: the noise that the interval of the knee assumes, in percent; null where repeats show it,
+    /// and where no law comes near.
     pub assumed_noise_percent: Option<f64>,
 }
 
@@ -87,7 +93,7 @@ const CONTRADICTS: f64 = 0.01;
 /// Forecasts the rates at these numbers of CPUs.
 ///
 /// # Errors
-/// Says why not: no law fits, or the curve alone does not reach that far.
+/// Says why not: no law fits repeated runs, or the curve alone does not reach that far.
 pub fn forecast(sweep: &Sweep, known: &[Known], cpus: &[u32]) -> Result<Forecast, String> {
     let most = cpus.iter().copied().max().unwrap_or(0);
     let measured = sweep.most_cpus();
@@ -118,8 +124,9 @@ pub fn forecast(sweep: &Sweep, known: &[Known], cpus: &[u32]) -> Result<Forecast
         laws: all.iter().map(|draws| draws.fit.law).collect(),
         points: cpus.iter().map(|&cpus| point(sweep, &laws, cpus)).collect(),
         knee: knee(all),
+        ran_once: matches!(laws, ForecastLaws::Single(..)),
         with_doses: sweep.has_doses(),
-        rests_on: rests_on(&all[0], most),
+        rests_on: all.first().and_then(|first| rests_on(first, most)),
         hold_out,
         not_held_out,
         assumed_noise_percent: laws.assumed_noise().map(|noise| 100.0 * noise),
@@ -136,7 +143,7 @@ fn point(sweep: &Sweep, laws: &ForecastLaws, cpus: u32) -> ForecastPoint {
 /// The knee by all laws that may hold.
 fn knee(all: &[Draws]) -> Estimate {
     let knees = all.iter().map(|draws| draws.estimate(|fit| fit.law.knee(&fit.parameters, SHARE)));
-    knees.reduce(Estimate::hull).expect("a forecast has a law")
+    knees.reduce(Estimate::hull).unwrap_or(Estimate { value: f64::INFINITY, interval: None })
 }
 
 /// Draws of the laws that may hold. With known quantities or doses that is the law that has them, if it fits.
@@ -185,8 +192,8 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
 enum ForecastLaws {
     /// Repeats show the noise, or it is assumed beside what is known.
     Alike(Vec<Draws>, Option<f64>),
-    /// Each point ran once.
-    Single(NearLaws),
+    /// Each point ran once: the laws that come near, if any do, and the slope at its end.
+    Single(Option<NearLaws>, Slope),
 }
 
 impl ForecastLaws {
@@ -195,15 +202,13 @@ impl ForecastLaws {
             let assumed = Some(FITS_WITHOUT_NOISE).filter(|_| sweep.freedom() == 0);
             return candidates(sweep, known).map(|all| ForecastLaws::Alike(all, assumed));
         }
-        let why = "each point ran once, and no law comes within 5 % of the curve, so none says how it goes on: repeat \
-                   the points";
-        NearLaws::new(sweep).map(ForecastLaws::Single).ok_or_else(|| why.to_string())
+        Ok(ForecastLaws::Single(NearLaws::new(sweep), Slope::new(sweep)))
     }
 
     fn draws(&self) -> &[Draws] {
         match self {
             ForecastLaws::Alike(all, _) => all,
-            ForecastLaws::Single(near) => &near.draws,
+            ForecastLaws::Single(near, _) => near.as_ref().map_or(&[], |near| &near.draws),
         }
     }
 
@@ -214,14 +219,20 @@ impl ForecastLaws {
                 let rates = all.iter().map(|draws| draws.estimate(|fit| fit.rate(cpus)));
                 rates.reduce(Estimate::hull).expect("a forecast has a law")
             }
-            ForecastLaws::Single(near) => near.rate(cpus),
+            ForecastLaws::Single(near, slope) => {
+                let by_slope = slope.rate(cpus);
+                let Some(near) = near else { return by_slope };
+                // On published curves laws that come near are as far off as the slope, to other sides.
+                let moved = ((near.log_rate(cpus) - by_slope.value.ln()) / 2.0).exp();
+                by_slope.map(|rate| rate * moved)
+            }
         }
     }
 
     fn assumed_noise(&self) -> Option<f64> {
         match self {
             ForecastLaws::Alike(_, assumed) => *assumed,
-            ForecastLaws::Single(near) => Some(near.noise),
+            ForecastLaws::Single(near, _) => near.as_ref().map(|near| near.noise),
         }
     }
 }
@@ -316,6 +327,17 @@ mod tests {
         assert_eq!(quantity, "the hand-over per waiting task");
         assert!((0.5..=1.0).contains(&share));
         assert_eq!(found.hold_out.unwrap().up_to, 4);
+    }
+
+    /// pgbench -S of 1 to 128 clients on 8 CPUs (publications/forecasts/curves.toml).
+    #[test]
+    fn single_runs_that_no_law_comes_near_are_forecast_by_their_slope() {
+        let rates = [33_055, 57_692, 91_116, 153_627, 139_496, 145_031, 139_974, 106_439];
+        let runs = (0..8).zip(rates).map(|(log, rate)| (1 << log, vec![f64::from(rate)]));
+        let found = forecast(&Sweep::new(runs).unwrap(), &[], &[256]).unwrap();
+        assert!(found.ran_once && found.laws.is_empty() && found.knee.value.is_infinite());
+        let (low, high) = found.points[0].rate.interval.unwrap();
+        assert!(low < 82_784.0 && 82_784.0 < high && high < 2.5 * low, "{low} {high}");
     }
 
     #[test]

@@ -115,6 +115,12 @@ pub fn scale_part(found: &Scaling, has_task_per_cpu: bool) -> ScalePart {
     }
 }
 
+/// What a forecast of single runs rests on beside laws.
+const SLOPE: &str = "the slope of the last points, about half as steep";
+const NO_LAW: &str = "no law comes within 5 % of the curve, so none says where it bends";
+const ONCE: &str = "each point ran once: rates are within these intervals for nine of ten published curves; repeat the \
+                    points (--blocks 5) for narrower ones";
+
 /// A forecast as a table, with what it rests on. The first two sentences are the answer.
 pub fn forecast_part(title: &str, found: &Forecast) -> FormPart {
     let has_measured = found.points.iter().any(|point| point.measured.is_some());
@@ -141,10 +147,9 @@ pub fn forecast_part(title: &str, found: &Forecast) -> FormPart {
 fn forecast_sentences(found: &Forecast) -> Vec<String> {
     let has_measured = found.points.iter().any(|point| point.measured.is_some());
     let names: Vec<&str> = found.laws.iter().map(|law| name(*law)).collect();
-    let (first, others) = names.split_first().expect("a forecast has a law");
-    let covers = match others {
-        [] => String::new(),
-        others => format!("; the interval also covers {}", others.join(", ")),
+    let covers = match (names.get(1..), found.ran_once) {
+        (Some([_, ..]), false) => format!("; the interval also covers {}", names[1..].join(", ")),
+        _ => String::new(),
     };
     let doses = if found.with_doses { ", with the doses of the record" } else { "" };
     let all_measured = found.points.iter().all(|point| point.measured.is_some());
@@ -153,8 +158,16 @@ fn forecast_sentences(found: &Forecast) -> Vec<String> {
         (true, false) => "a forecast where \"no\" stands under measured",
         (false, _) => "a forecast, not measured",
     };
-    let mut lines =
-        vec![forecast_knee(&found.knee, &found.axis), format!("{what}, by {first}{doses}{covers}")];
+    let by = if found.ran_once {
+        // "Amdahl's law, one lock and the slope …".
+        let laws = names.join(", ");
+        if names.is_empty() { SLOPE.to_string() } else { format!("{laws} and {SLOPE}") }
+    } else {
+        names[0].to_string()
+    };
+    let knee =
+        if names.is_empty() { NO_LAW.to_string() } else { forecast_knee(&found.knee, &found.axis) };
+    let mut lines = vec![knee, format!("{what}, by {by}{doses}{covers}")];
     if let Some(RestsOn { quantity, share }) = found.rests_on {
         let most = found.points.iter().map(|point| point.cpus).max().unwrap_or(0);
         let percent = 100.0 * share;
@@ -163,12 +176,9 @@ fn forecast_sentences(found: &Forecast) -> Vec<String> {
             found.axis.counted(most)
         ));
     }
+    lines.extend(found.ran_once.then(|| ONCE.to_string()));
     lines.extend(found.assumed_noise_percent.map(|noise| {
-        format!(
-            "each point ran once: intervals assume noise of {} %, which the nearest law leaves, and reach as far as the \
-             last points were missed",
-            rounded(noise, 2)
-        )
+        format!("the knee assumes noise of {} %, which the nearest law leaves", rounded(noise, 2))
     }));
     lines.extend(found.hold_out.as_ref().map(|held_out| hold_out(held_out, &found.axis)));
     let why = found.not_held_out.as_ref();
@@ -185,7 +195,7 @@ pub fn forecast_answer(found: &Forecast) -> Option<String> {
     Some(format!("{}: {rate}", found.axis.counted(*cpus)))
 }
 
-/// "knee scale forecast at 23 CPUs (20 to 27)".
+/// "knee: forecast at 23 CPUs (20 to 27)".
 fn forecast_knee(knee: &Estimate, axis: &Axis) -> String {
     let Estimate { value, interval } = knee;
     if value.is_infinite() {
@@ -196,7 +206,7 @@ fn forecast_knee(knee: &Estimate, axis: &Axis) -> String {
         Some((low, high)) if high.is_infinite() => format!(" ({} or more)", low.ceil()),
         Some((low, high)) => format!(" ({} to {})", low.ceil(), high.ceil()),
     };
-    format!("knee scale forecast at {}{range}", axis.counted(value.ceil()))
+    format!("knee: forecast at {}{range}", axis.counted(value.ceil()))
 }
 
 /// How well the lower half of a curve predicts the upper.
@@ -374,6 +384,26 @@ mod tests {
             (cpus, [0.99, 1.0, 1.01].map(|share| share * 1e6 * n / (1.0 + 0.05 * n)).to_vec())
         });
         Sweep::new(runs).unwrap()
+    }
+
+    #[test]
+    fn a_forecast_of_single_runs_says_what_it_rests_on() {
+        let told = |rates: &[f64]| {
+            let runs = (0..).zip(rates).map(|(log, rate)| (1_u32 << log, vec![*rate]));
+            let found = laws::forecast(&Sweep::new(runs).unwrap(), &[], &[16]).unwrap();
+            forecast_part("", &found).sentences.join("\n")
+        };
+        let of_a_law = told(&[100.0, 190.0, 340.0, 560.0]);
+        assert!(of_a_law.contains(", not measured, by Amdahl's law"), "{of_a_law}");
+        assert!(
+            of_a_law.contains(&format!(" and {SLOPE}")) && of_a_law.contains(ONCE),
+            "{of_a_law}"
+        );
+        let of_none = told(&[100.0, 190.0, 90.0, 200.0]);
+        assert!(
+            of_none.starts_with(&format!("{NO_LAW}\na forecast, not measured, by {SLOPE}")),
+            "{of_none}"
+        );
     }
 
     #[test]

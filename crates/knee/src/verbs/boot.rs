@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use answers::{BootedKernel, as_json};
 use anyhow::{Context, Result, bail, ensure};
 use guests::qemu::{GuestOutput, Qemu};
 use host::terminal::{print, talk};
@@ -36,6 +37,9 @@ pub struct Arguments {
     /// to PATH
     #[arg(long = "add", value_name = "FILE[:PATH]")]
     added: Vec<String>,
+    /// Print what the kernel has as JSON
+    #[arg(long, conflicts_with = "command")]
+    json: bool,
     /// Program to run on the guest's console: /knee with arguments, or one copied with --add.
     /// Without a program, describe the guest
     #[arg(last = true, value_name = "COMMAND")]
@@ -63,7 +67,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     job_control::follow_terminal();
     let (hypervisor, booted) = booter.try_out(&guest, 0)?;
     if arguments.command.is_empty() {
-        print(reports::boot(&booted.boot, &hypervisor))?;
+        if arguments.json {
+            let boot = booted.boot.clone();
+            print(as_json(&BootedKernel { hypervisor, boot })?)?;
+        } else {
+            print(reports::boot(&booted.boot, &hypervisor))?;
+        }
         return end(booted);
     }
     let BootedGuest { mut qemu, .. } = booted;

@@ -313,7 +313,8 @@ fn lock_manual(lock: &ListedLock) -> AlgorithmManual {
     AlgorithmManual { entry: lock_entry(lock), manual: lock.manual(), designs: None }
 }
 
-fn host_manual(host: &DescribedHost) -> HostManual {
+/// A described host as data.
+pub fn host_manual(host: &DescribedHost) -> HostManual {
     let number = |(name, number): (&String, &Number)| {
         let (origin, of) = match &number.origin {
             Origin::Found(source) => ("found", source),

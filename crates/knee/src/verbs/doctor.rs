@@ -4,10 +4,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use answers::as_json;
 use host::terminal::print;
 use lab::{calibrate, host_check};
 use pages::ViewFlags;
 use setup::journal;
+
+use super::describe::host_manual;
 
 /// Check what this host permits and what would disturb a measurement
 ///
@@ -37,7 +40,7 @@ enum DoctorAction {
 /// Looks at the host for a little more than a second and prints what it found.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Some(DoctorAction::Calibrate(arguments)) => return calibrate::run(arguments),
+        Some(DoctorAction::Calibrate(arguments)) => return calibrate(arguments),
         Some(DoctorAction::Verdicts(arguments)) => return host_check::run(arguments),
         None => (),
     }
@@ -47,6 +50,17 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let findings = doctor::examine(arguments.dir.as_deref(), cfg!(feature = "bpf"));
     let page = doctor::page(&findings);
     arguments.view.print(|| Ok(findings), || Ok(page))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures this host, and prints the file that describes it or its numbers.
+fn calibrate(arguments: &calibrate::Arguments) -> anyhow::Result<ExitCode> {
+    let file = calibrate::file(arguments)?;
+    print(if arguments.json {
+        as_json(&host_manual(&described_hosts::parse("measured", &file)?))?
+    } else {
+        file
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

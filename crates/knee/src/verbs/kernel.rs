@@ -5,6 +5,7 @@ mod tables;
 use std::path::Path;
 use std::process::ExitCode;
 
+use answers::{RemovedKernels, as_json};
 use anyhow::{Context, Result};
 use guests::kernels::{self, BuiltKernel, Cache};
 use host::terminal::{hint, print, print_line, talk};
@@ -42,6 +43,9 @@ enum KernelAction {
         /// Keys of kernels, or of sources and objects, or their first characters, as shown by `knee kernel list`
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
+        /// Print the keys of what was removed as JSON
+        #[arg(long)]
+        json: bool,
     },
     Boot(Box<boot::Arguments>),
 }
@@ -104,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         KernelAction::Build(arguments) => build(arguments),
         KernelAction::Config(arguments) => config(arguments),
         KernelAction::List { view } => list(*view),
-        KernelAction::Remove { keys } => remove(keys),
+        KernelAction::Remove { keys, json } => remove(keys, *json),
         KernelAction::Boot(arguments) => boot::run(arguments),
     }
 }
@@ -204,11 +208,18 @@ fn list(view: ViewFlags) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove(keys: &[String]) -> Result<ExitCode> {
+fn remove(keys: &[String], json: bool) -> Result<ExitCode> {
     let cache = Cache::open()?;
+    let mut removed = Vec::new();
     for key in keys {
-        let removed = cache.remove(key)?;
-        print_line(format_args!("removed {removed}"))?;
+        let key = cache.remove(key)?;
+        if !json {
+            print_line(format_args!("removed {key}"))?;
+        }
+        removed.push(key);
+    }
+    if json {
+        print(as_json(&RemovedKernels { removed })?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use answers::{NotedRecord, as_json};
 use anyhow::{Result, bail};
-use host::terminal::{print_line, talk};
+use host::terminal::{print, print_line, talk};
 use records::check_label;
 use store::Store;
 
@@ -23,13 +24,25 @@ pub struct Arguments {
     /// A label can be used wherever a record is named. If several records have it, it names the newest.
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
+    /// Print the label and the note that the record has then as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Changes label and note, or prints them if there is nothing to change.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let Arguments { which, text, label } = arguments;
+    let Arguments { which, text, label, json } = arguments;
     let folder = find(which, store)?;
-    if text.is_none() && label.is_none() {
+    if text.is_some() || label.is_some() {
+        label.iter().filter(|label| !label.is_empty()).try_for_each(|label| check_label(label))?;
+        store::annotate(&folder, label.as_deref(), text.as_deref())?;
+        talk(format_args!("changed {}", folder.display()));
+    }
+    if *json {
+        let record = store::open(&folder)?.record;
+        let (record, label, note) = (record.id, record.label, record.note);
+        print(as_json(&NotedRecord { record, folder, label, note })?)?;
+    } else if text.is_none() && label.is_none() {
         let record = store::open(&folder)?.record;
         if record.label.is_empty() && record.note.is_empty() {
             bail!(
@@ -40,10 +53,6 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         for part in [&record.label, &record.note].into_iter().filter(|part| !part.is_empty()) {
             print_line(part)?;
         }
-        return Ok(ExitCode::SUCCESS);
     }
-    label.iter().filter(|label| !label.is_empty()).try_for_each(|label| check_label(label))?;
-    store::annotate(&folder, label.as_deref(), text.as_deref())?;
-    talk(format_args!("changed {}", folder.display()));
     Ok(ExitCode::SUCCESS)
 }

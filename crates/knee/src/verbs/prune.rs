@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use answers::{RemovedRecord, RemovedRecords, as_json};
 use anyhow::{Result, ensure};
 use host::paths;
 use host::question;
@@ -36,6 +37,9 @@ pub struct Arguments {
     /// Remove them without asking
     #[arg(long)]
     yes: bool,
+    /// Print the folders that were removed as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Lists the records that would go, asks, and removes them.
@@ -45,22 +49,36 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let superfluous = superfluous(&records, arguments, Timestamp::now());
     if superfluous.is_empty() {
         talk(format_args!("nothing to remove of {}", counted(records.len(), "record")));
-        return Ok(ExitCode::SUCCESS);
+        return answer(arguments, Vec::new());
     }
-    let table = records_table(superfluous.iter().copied());
-    let sections = vec![Section::open("records", vec![table])];
-    let page = Page { sections, ..Page::new("records to remove", PageKind::List) };
-    print(terminal(&page, Style::for_stdout()))?;
+    if arguments.json {
+        // Standard output is for the answer.
+        let folders = superfluous.iter().map(|record| record.folder.display());
+        folders.for_each(|folder| talk(format_args!("  {folder}")));
+    } else {
+        let table = records_table(superfluous.iter().copied());
+        let sections = vec![Section::open("records", vec![table])];
+        let page = Page { sections, ..Page::new("records to remove", PageKind::List) };
+        print(terminal(&page, Style::for_stdout()))?;
+    }
     let bytes: u64 = superfluous.iter().map(|record| record.bytes).sum();
     let (number, of) = (superfluous.len(), counted(records.len(), "record"));
     let question = format!("Remove these {number} of {of} for good ({} KiB)?", bytes >> 10);
     if !arguments.yes {
         question::ask(&question, "nothing was removed", "add --yes")?;
     }
-    let failed =
-        superfluous.iter().filter(|record| remove(&record.folder).map_err(complain).is_err());
-    let failed = failed.count();
+    let removed = superfluous.iter().filter_map(|one| remove(&one.folder).map_err(complain).ok());
+    let removed: Vec<RemovedRecord> = removed.collect();
+    let failed = number - removed.len();
+    let answered = answer(arguments, removed);
     ensure!(failed == 0, "{failed} of {number} records could not be removed, see above");
+    answered
+}
+
+fn answer(arguments: &Arguments, removed: Vec<RemovedRecord>) -> Result<ExitCode> {
+    if arguments.json {
+        print(as_json(&RemovedRecords { removed })?)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,7 +122,7 @@ mod tests {
         };
         let records: Vec<Listed> = (0..6).map(record).collect();
         let check = |older_than, keep, size, expected: &str| {
-            let limits = Arguments { older_than, keep, size, yes: true };
+            let limits = Arguments { older_than, keep, size, yes: true, json: false };
             let ids = superfluous(&records, &limits, now).into_iter().map(|r| r.id.as_str());
             assert_eq!(ids.collect::<Vec<_>>().join(" "), expected);
         };

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use answers::{RemovedRecord, RemovedRecords, as_json};
 use anyhow::Result;
 use host::question;
-use host::terminal::talk;
+use host::terminal::{print, talk};
 use store::Store;
 use text::prose::counted;
 
@@ -22,6 +23,9 @@ pub struct Arguments {
     /// Remove them without asking
     #[arg(long)]
     yes: bool,
+    /// Print the folders that were removed as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Names the records, asks, and removes them.
@@ -33,14 +37,17 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         let records = counted(folders.len(), "record");
         question::ask(&format!("Remove {records} for good?"), "nothing was removed", "add --yes")?;
     }
-    folders.iter().try_for_each(|folder| remove(folder))?;
+    let removed = folders.iter().map(|folder| remove(folder)).collect::<Result<_>>()?;
+    if arguments.json {
+        print(as_json(&RemovedRecords { removed })?)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Removes a record, and says so.
-pub fn remove(folder: &Path) -> Result<()> {
-    let is_gone = store::remove(folder)?;
-    let rest = if is_gone { "" } else { "; other files in the folder stay" };
+pub fn remove(folder: &Path) -> Result<RemovedRecord> {
+    let has_other_files = !store::remove(folder)?;
+    let rest = if has_other_files { "; other files in the folder stay" } else { "" };
     talk(format_args!("removed the record {}{rest}", folder.display()));
-    Ok(())
+    Ok(RemovedRecord { folder: folder.to_path_buf(), has_other_files })
 }

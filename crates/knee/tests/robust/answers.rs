@@ -26,6 +26,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("doctor", "doctor --json"),
     ("explain", "explain explained --json"),
     ("record-export", "record export --format json"),
+    ("record-prune", "record prune --keep 1 --json"),
     ("list", "list --json"),
     ("list-algorithms", "list algorithms --json"),
     ("list-commands", "list commands --json"),

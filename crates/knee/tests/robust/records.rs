@@ -2,9 +2,16 @@
 //! whose runs were changed.
 
 use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 use crate::home::{Ended, Home};
 use crate::skip::skip;
+use crate::terminal::{copy, golden, home_with_a_record};
+
+/// The id of the golden record.
+const ID: &str = "20261120-115530-7f3a9c";
 
 const RUN: &str = "run getppid --cpus 1 --blocks 1 --seconds 0.01 --json";
 
@@ -90,6 +97,40 @@ fn records_are_removed_only_when_asked_to() {
     assert_eq!(home.records().len(), 2);
     refused(&home, "record prune", "--older-than");
     refused(&home, "record prune --older-than 3", "must be an age such as 30d");
+}
+
+#[test]
+fn what_is_noted_and_removed_is_said_as_json() {
+    let home = home_with_a_record();
+    let answer = |arguments: &str| -> Value {
+        serde_json::from_str(&done(&home, arguments).stdout).expect("JSON alone on standard output")
+    };
+    let noted = answer("record note last --label kept --json");
+    assert_eq!((&noted["record"], &noted["label"]), (&json!(ID), &json!("kept")));
+    assert_eq!(answer("record note kept --json"), noted);
+    assert_eq!(answer("record prune --keep 0 --yes --json"), json!({ "removed": [] }));
+    answer("record note kept --label= --json");
+    let removed = json!([{ "folder": noted["folder"], "has_other_files": false }]);
+    assert_eq!(answer("record prune --keep 0 --yes --json")["removed"], removed);
+    copy(&golden(), Path::new(noted["folder"].as_str().unwrap()));
+    assert_eq!(answer("record rm last --yes --json")["removed"], removed);
+}
+
+#[test]
+fn all_hosts_that_ran_for_a_record_are_in_its_json() {
+    let home = home_with_a_record();
+    let path = home.path(&format!("records/7f/{ID}/record.json"));
+    let mut record: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    for (session, node) in [(0, "beta"), (1, "gamma")] {
+        record["sessions"][session]["node"] = json!(node);
+    }
+    fs::write(&path, record.to_string()).unwrap();
+    let shown: Value = serde_json::from_str(&done(&home, "show --json").stdout).unwrap();
+    let hosts = shown["record"]["hosts"].as_array().unwrap();
+    let named: Vec<_> = hosts.iter().map(|host| (&host["name"], &host["runs"])).collect();
+    assert_eq!(named, [(&json!("beta"), &json!(27)), (&json!("gamma"), &json!(4))]);
+    let share = hosts[1]["share"].as_f64().unwrap();
+    assert!((share - 4.0 / 31.0).abs() < 1e-9, "{hosts:?}");
 }
 
 #[test]

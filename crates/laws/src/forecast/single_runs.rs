@@ -1,12 +1,11 @@
-//! Forecasts of curves whose points ran once. Nothing shows their noise, so it is taken for what the nearest law leaves,
-//! with as few degrees of freedom. And laws of few parameters pass near most curves: how far a law misses the last points
-//! when it is fitted to those before says more about what lies beyond than its own interval.
+//! The laws that pass near a curve whose points ran once. Nothing shows their noise, so it is taken for what the nearest law
+//! leaves, with as few degrees of freedom.
 
-use crate::chance::{Draws, Estimate};
+use crate::chance::Draws;
 use crate::fall::fall_at_end;
 use crate::fit::{FITS_WITHOUT_NOISE, Fit};
 use crate::law::Law;
-use crate::sweep::{COUNTS_MIN, Sweep};
+use crate::sweep::Sweep;
 
 /// Noise that is taken for this at least: a law through few points leaves less by chance.
 const LEAST_NOISE: f64 = 0.01;
@@ -26,21 +25,11 @@ pub struct NearLaws {
     weights: Vec<f64>,
     /// The standard deviation of a point's logarithm.
     pub noise: f64,
-    /// The most CPUs of the curve.
-    most: f64,
-    /// By how much the logarithm of a rate may be off at twice the CPUs, by how far the last points were missed.
-    missed: f64,
 }
 
 impl NearLaws {
     /// `None` if no law passes near the curve.
     pub fn new(sweep: &Sweep) -> Option<NearLaws> {
-        let near = NearLaws::without_check(sweep)?;
-        let missed = missed(sweep).into_iter().fold(0.0, f64::max);
-        Some(NearLaws { missed, ..near })
-    }
-
-    fn without_check(sweep: &Sweep) -> Option<NearLaws> {
         let mut observed = sweep.observations();
         let points = observed.len();
         let fall = fall_at_end(sweep);
@@ -70,45 +59,14 @@ impl NearLaws {
             draws: draws.collect(),
             weights: weights.into_iter().map(|weight| weight / all).collect(),
             noise,
-            most: sweep.most_cpus(),
-            missed: 0.0,
         })
     }
 
-    /// The rate by all laws: their mean, each as much as it counts, and an interval that holds those of all and as much
-    /// as the last points were missed by.
-    pub fn rate(&self, cpus: f64) -> Estimate {
+    /// The logarithm of the rate by all laws: their mean, each as much as it counts.
+    pub fn log_rate(&self, cpus: f64) -> f64 {
         let log = |(draws, weight): (&Draws, &f64)| weight * draws.fit.rate(cpus).ln();
-        let value = self.draws.iter().zip(&self.weights).map(log).sum::<f64>().exp();
-        let of_laws = self.draws.iter().map(|draws| draws.estimate(|fit| fit.rate(cpus)));
-        let interval = of_laws.reduce(Estimate::hull).and_then(|hull| hull.interval);
-        let beyond = (cpus / self.most).log2().max(0.0);
-        let least = (self.missed * beyond).exp();
-        let interval =
-            interval.map(|(low, high)| (low.min(value / least), high.max(value * least)));
-        Estimate { value, interval }
+        self.draws.iter().zip(&self.weights).map(log).sum()
     }
-}
-
-/// By how much the logarithms of the last rates are missed by laws of the points before, for each doubling of the CPUs.
-fn missed(sweep: &Sweep) -> Vec<f64> {
-    let points = sweep.points();
-    let ends = COUNTS_MIN..points.len();
-    let of_part = |end: usize| -> Option<f64> {
-        let part = sweep.up_to(points[end - 1].cpus).ok()?;
-        let near = NearLaws::without_check(&part)?;
-        let most = f64::from(points[points.len() - 1].cpus.min(2 * points[end - 1].cpus));
-        let beyond = points[end..].iter().filter(|point| f64::from(point.cpus) <= most);
-        let off = beyond.filter_map(|point| {
-            let cpus = f64::from(point.cpus);
-            let doublings = (cpus / near.most).log2().max(0.5);
-            let value = near.rate(cpus).value.ln();
-            Some((point.log_rate() - value).abs() / doublings).filter(|off| off.is_finite())
-        });
-        off.reduce(f64::max)
-    };
-    // The later parts resemble the whole.
-    ends.rev().take(3).filter_map(of_part).collect()
 }
 
 #[cfg(test)]
@@ -133,7 +91,7 @@ mod tests {
         assert_eq!(found.law, None, "{found:?}");
         let near = NearLaws::new(&sweep).unwrap();
         assert!(near.draws.iter().all(|one| one.fit.rate(216.0) < one.fit.rate(72.0)));
-        let (low, high) = near.rate(300.0).interval.unwrap();
-        assert!(low < 1600.0 && high > 1500.0 && high < 2000.0, "{low} {high}");
+        let rate = near.log_rate(300.0).exp();
+        assert!((1400.0..1853.2).contains(&rate), "{rate}");
     }
 }
