@@ -2,7 +2,7 @@
 
 use machine::{Requeue, Sleepers};
 
-use super::request::{Request, RequestKind};
+use super::request::{Reply, Request, RequestKind};
 use super::world::World;
 
 impl World {
@@ -40,9 +40,31 @@ impl World {
         if sleepers < 2 || all_alike || woken >= sleepers { 1 } else { 2 * sleepers as u8 }
     }
 
+    /// What a task's requeue does, if the word is as it expects. Where loads read old values, the reply has the word already.
+    pub fn perform_requeue(
+        &mut self,
+        task: usize,
+        request: &Request,
+        (how, to): (Requeue, u32),
+        alternative: u8,
+        reply: &mut Reply,
+    ) -> u64 {
+        self.note_barrier(task, true);
+        let found = if self.reads_old() {
+            std::mem::take(&mut reply.value)
+        } else {
+            self.value_seen(task, request.offset, request.size)
+        };
+        reply.held = how.expected.is_none_or(|expected| u64::from(expected) == found);
+        if !reply.held {
+            return 0;
+        }
+        self.requeue_sleepers(request.offset, to, how, alternative % self.requeues(task))
+    }
+
     /// Wakes sleepers, and lets others sleep on another word. Returns how many: the second number in the second byte. Of few
     /// that are woken or moved, the alternative says which: the sleepers from one on, up or down. So all pairs of three are there.
-    pub fn requeue_sleepers(&mut self, offset: u32, to: u32, how: Requeue, alternative: u8) -> u64 {
+    fn requeue_sleepers(&mut self, offset: u32, to: u32, how: Requeue, alternative: u8) -> u64 {
         let mut sleepers: Vec<usize> = self.state.asleep_on(offset, u32::MAX).collect();
         if !sleepers.is_empty() {
             let from = usize::from(alternative) / 2 % sleepers.len();

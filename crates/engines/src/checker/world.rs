@@ -255,10 +255,7 @@ impl World {
         }
         let request = self.state.tasks[task].request;
         if alternative == INTERRUPT {
-            self.trace_step(task, &request, 0, "is interrupted");
-            let task = &mut self.state.tasks[task];
-            (task.interrupt_pending, task.irqs_off_depth) = (false, 1);
-            return Some(Reply { interrupted: true, ..Reply::default() });
+            return Some(self.interrupt(task, &request));
         }
         let Request { kind, offset, size, .. } = request;
         let mut reply = Reply { held: true, ..Reply::default() };
@@ -299,16 +296,7 @@ impl World {
                 woken = self.wake_sleepers(offset, whom, bits, alternative);
             }
             RequestKind::Requeue(how, to) => {
-                self.note_barrier(task, true);
-                if !self.reads_old() {
-                    reply.value = self.value_seen(task, offset, size);
-                }
-                reply.held = how.expected.is_none_or(|it| u64::from(it) == reply.value);
-                reply.value = 0;
-                if reply.held {
-                    woken =
-                        self.requeue_sleepers(offset, to, how, alternative % self.requeues(task));
-                }
+                woken = self.perform_requeue(task, &request, (how, to), alternative, &mut reply);
             }
             RequestKind::Choose(_) => reply.value = u64::from(alternative),
             RequestKind::Drain => self.note_barrier(task, true),
@@ -325,9 +313,16 @@ impl World {
             self.trace_result(task, &request, before, reply, was_buffered, &note);
         }
         self.remember(task, &request, reply);
-        // How many were woken is no part of the task's history: algorithms that use it forget
-        // their history themselves.
+        // Algorithms that use how many were woken forget their history themselves.
         Some(Reply { value: reply.value + woken, ..reply })
+    }
+
+    /// Begins the task's interrupt, which is pending.
+    fn interrupt(&mut self, task: usize, request: &Request) -> Reply {
+        self.trace_step(task, request, 0, "is interrupted");
+        let task = &mut self.state.tasks[task];
+        (task.interrupt_pending, task.irqs_off_depth) = (false, 1);
+        Reply { interrupted: true, ..Reply::default() }
     }
 
     /// Adds a reply to the history of a task.
