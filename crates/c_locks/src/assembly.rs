@@ -74,6 +74,9 @@ impl Pass {
         if self.inline && !words.starts_with('#') {
             return self.inline_statements(words);
         }
+        if let Some(pointer) = called_pointer(words) {
+            return self.call_by_pointer(pointer);
+        }
         if !self.inline && may_access(words) {
             let _ = writeln!(self.text, "\tcall {}", decoded::FUNCTION);
             self.call();
@@ -101,6 +104,23 @@ impl Pass {
         } else if is_refused(words) {
             self.call();
         }
+    }
+
+    /// A call by a pointer in a register, or in memory: then it is loaded first, since that is an access. No argument is in r11,
+    /// and no flag outlives a call.
+    fn call_by_pointer(&mut self, pointer: &str) {
+        let register = if pointer.starts_with('%') { pointer } else { "%r11" };
+        if register != pointer {
+            self.line(&format!("\tmovq\t{pointer}, {register}"));
+        }
+        let label = format!(".Lknee_pointer{}", self.calls);
+        let _ = writeln!(
+            self.text,
+            "\ttestq\t{register}, {register}\n\tjne\t{label}\n\tcall knee_null_call"
+        );
+        self.call();
+        let _ = writeln!(self.text, "{label}:\n\tcall\t*{register}");
+        self.call();
     }
 
     /// `.file 1 "/folder" "name.c"`, or `.file 1 "name.c"`.
@@ -260,6 +280,13 @@ fn may_access(line: &str) -> bool {
     !before.to_uppercase().ends_with("@GOTPCREL")
 }
 
+/// The operand of a call by a pointer. What the linker fills in is never null.
+fn called_pointer(instruction: &str) -> Option<&str> {
+    let operand = instruction.split('#').next()?.split_whitespace().nth(1)?;
+    let pointer = operand.strip_prefix('*').filter(|_| is_call(instruction))?;
+    (!pointer.to_uppercase().contains("@GOTPCREL")).then_some(pointer)
+}
+
 /// The first word of an instruction, or a label with its colon.
 fn name(instruction: &str) -> &str {
     instruction.split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or_default()
@@ -287,6 +314,10 @@ mod tests {
             assert!(!inline(pause).text.contains("nop") && !inline(pause).text.contains("pause"));
         }
         assert!(inline("pause; cpuid").text.contains("\tcall knee_unseen_0\n"));
+        let pointed = annotate("\tcall\t*8(%rdi)\n").text;
+        for part in ["\tmovq\t8(%rdi), %r11\n", "\ttestq\t%r11, %r11\n", "\tcall\t*%r11\n"] {
+            assert!(pointed.contains(part), "no '{part}' in {pointed}");
+        }
         let fence = annotate("\tcall\t__tsan_atomic_signal_fence@PLT\n\tcall\tf@PLT\n").text;
         assert!(fence.contains("\tcall\tf") && !fence.contains("signal_fence"), "{fence}");
         let cpuid = inline("xor %eax, %eax; cpuid");
@@ -307,7 +338,6 @@ mod tests {
             "movdqu\t(%rax), %xmm0",
             "addl\t$1, word(%rip)",
             "movq\tn@dtpoff(%rbx), %rax",
-            "call\t*8(%rdi)",
             "rep stosq",
             "movsl",
             "movq\t8(%rsp), %rax",

@@ -188,6 +188,7 @@ impl<M: Machine> Called for Task<'_, M> {
         let number = match self.instance.program.hooks[frame.hook as usize] {
             Hook::Instruction(number) => number,
             Hook::Trap => self.fail("it ends with an instruction that traps".to_string()),
+            Hook::NullCall => self.fail("it calls a function by a null pointer".to_string()),
             _ => {
                 self.flows_to(frame.return_address);
                 self.accesses(frame);

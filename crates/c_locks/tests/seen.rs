@@ -241,3 +241,13 @@ fn what_no_search_has_is_refused_by_its_instruction() {
 fn a_trap_is_a_fault() {
     check("struct s { int a; };", "if (knee_cpu()) __builtin_trap();", &[], Some("traps"));
 }
+
+#[test]
+fn a_call_by_a_null_pointer_is_a_fault() {
+    let pointed = "struct s { int a; void (*next)(void); };";
+    check(pointed, "if (knee_cpu()) s->next();", &[], Some("null pointer"));
+    let global =
+        "struct s { int a; }; static void nothing(void) {} static void (*volatile f)(void)";
+    check(&format!("{global} = nothing;"), "f();", &[], None);
+    check(&format!("{global};"), "(void)nothing; if (knee_cpu()) f();", &[], Some("null pointer"));
+}
