@@ -342,7 +342,8 @@ impl<'s, 'a> Search<'s, 'a> {
             return Err(fault);
         }
         let world = self.harness.world.borrow();
-        (frame.fingerprint, frame.next, frame.exits) = (fingerprint, 0, false);
+        // Circles in which a task never comes to the store that it made visible ahead are no execution.
+        (frame.fingerprint, frame.next, frame.exits) = (fingerprint, 0, world.has_promises());
         frame.wanted = frame.turns.len();
         if self.options.reduction
             && frame.wanted > 1
