@@ -81,3 +81,12 @@ fn a_reader_sees_half_of_what_a_sequence_counter_guards_without_a_barrier() {
     check("sequence.c", &[], (2, 1), ["holds", "holds", "holds"]);
     check("sequence.c", &["-DNO_BARRIER"], (2, 1), [torn, torn, torn]);
 }
+
+/// The kernel's model passes order on through an update of the word between two exchanges of the tail; the hang of qspinlock that
+/// was reported for its first form is that it did not. C11 knows no dependencies.
+#[test]
+fn an_update_between_two_others_passes_their_order_on() {
+    let hangs = "deadlock: ";
+    check("linked.c", &[], (3, 1), [hangs, "holds", "holds"]);
+    check("linked.c", &["-DFIRST"], (3, 1), [hangs, "holds", hangs]);
+}
