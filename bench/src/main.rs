@@ -23,6 +23,7 @@ mod fragile;
 mod fs_mark;
 mod gain;
 mod gates;
+mod genmc;
 mod large;
 mod listing;
 mod locks;
@@ -74,7 +75,7 @@ struct Options {
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
     /// looking, boots, agreement, at-home, gain, decoys, fleet, forecasts, fragile, own-loads, pairs, c-files, servers,
-    /// shared-lines, ceilings, operations, gates, exact-gates, months, words or bisect
+    /// shared-lines, ceilings, operations, gates, exact-gates, genmc, months, words or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -232,6 +233,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("forecasts", |_, options| forecasts::measure(options)),
     on_request("gain", gain::measure),
     on_request("gates", gates::measure),
+    on_request("genmc", |bench, _| genmc::measure(bench)),
     on_request("exact-gates", gates::measure_exact),
     on_request("decoys", decoys::measure),
     on_request("fragile", fragile::measure),
