@@ -16,11 +16,14 @@ use crate::measurement::{
 };
 use crate::patience::Watch;
 
-/// Cases whose change is looked for in other layouts, the surest first.
-const LAID_OUT_MAX: usize = 4;
-
 /// Standard errors by which other layouts must lack a slowdown before it is taken back.
 const ERRORS: f64 = 2.0;
+
+/// Standard errors by which layouts that differ must show it: Student's t with three degrees of freedom, 95 % on one side.
+const ERRORS_BETWEEN: f64 = 2.353;
+
+/// What four layouts of equal speed stay below in 95 %: chi-squared with three degrees of freedom.
+const ALIKE_MAX: f64 = 7.815;
 
 /// What is left of the budget, and what a run takes.
 #[derive(Clone, Copy)]
@@ -45,9 +48,6 @@ impl Gating<'_> {
         if found.is_empty() || self.request.build.is_none() {
             return Ok(Some(()));
         }
-        let untried = found.split_off(found.len().min(LAID_OUT_MAX));
-        let why = format!("only the {LAID_OUT_MAX} largest changes are looked for there");
-        say(answer, &untried, &why);
         let builds_s: f64 =
             self.builds.iter().map(|build| build.seconds).sum::<f64>() * f64::from(LAYOUTS);
         let left_s = left.seconds - builds_s;
@@ -77,14 +77,21 @@ impl Gating<'_> {
                 return Ok(Some(()));
             }
         };
+        let case_s = f64::from(LAYOUT_RUNS) * subjects.len() as f64 * left.run_s;
+        let fitting = ((left_s / case_s) as usize).max(1);
+        let untried = found.split_off(found.len().min(fitting));
         // Twice as many runs where there is time: other layouts must be surer than what they speak against.
-        let twice_s =
-            f64::from(2 * LAYOUT_RUNS) * (subjects.len() * found.len()) as f64 * left.run_s;
-        let runs = if twice_s <= left_s { 2 * LAYOUT_RUNS } else { LAYOUT_RUNS };
-        for at in found {
+        let has_time = 2 * found.len() <= fitting;
+        let runs = if has_time { 2 * LAYOUT_RUNS } else { LAYOUT_RUNS };
+        for &at in &found {
             if self.in_layouts(answer, at, &subjects, runs)?.is_none() {
                 return Ok(None);
             }
+        }
+        say(answer, &untried, "the budget has time for the largest changes alone");
+        if found.iter().any(|at| answer.cases[*at].is == GateVerdict::LayoutOnly) {
+            // Layouts of this program differ, so a smaller change may be of one, too.
+            untried.iter().for_each(|at| answer.cases[*at].is = GateVerdict::LayoutOnly);
         }
         Ok(Some(()))
     }
@@ -128,58 +135,65 @@ fn say(answer: &mut GateAnswer, cases: &[usize], why: &str) {
     }
 }
 
-/// Takes a slowdown back that other layouts lack.
+/// Takes a slowdown back that other layouts lack, or that cannot be told from how layouts differ.
 fn judge(case: &mut GatedCase, record: &Opened, subjects: &[Subject], metric: &str, smallest: f64) {
     let logs =
         |subject: &Subject| logs_by_block(record, &subject.name, metric, Blocks::Undisturbed);
     let of_layout = |pair: &[Subject]| differences(&logs(&pair[0]), &logs(&pair[1]));
     let changes: Vec<Vec<f64>> = subjects.chunks_exact(2).map(of_layout).collect();
     let found = case.change.unwrap_or(0.0).ln_1p();
-    if lacks(&changes, found, smallest.ln_1p()) {
+    if !confirms(&changes, found, smallest.ln_1p()) {
         case.is = GateVerdict::LayoutOnly;
     }
     let sizes = changes.iter().filter_map(|changes| hodges_lehmann(changes));
     case.layouts = sizes.map(f64::exp_m1).collect();
 }
 
-/// Whether other layouts lack a change: together they surely show less than what matters, or than half of it. `changes` has
+/// Whether other layouts bear a change out. They do not if together they surely show less than what matters, or than half of it;
+/// nor if they differ from each other by more than the runs of each do, and do not show it together all the same. `changes` has
 /// the differences within the blocks of each layout, `found` the change as it is to be, as logarithms.
-fn lacks(changes: &[Vec<f64>], found: f64, margin: f64) -> bool {
+fn confirms(changes: &[Vec<f64>], found: f64, margin: f64) -> bool {
     let estimates: Vec<f64> = changes
         .iter()
         .filter_map(|changes| Some(hodges_lehmann(changes)? * found.signum()))
         .collect();
-    let Some(between) = Spread::from_values(&estimates) else { return false };
+    let Some(between) = Spread::from_values(&estimates) else { return true };
     let layouts = estimates.len() as f64;
     let of_runs = |changes: &Vec<f64>| {
         let deviation = Spread::from_values(changes)?.stddev?;
         Some(deviation.powi(2) / changes.len() as f64)
     };
-    let Some(of_runs) = changes.iter().map(of_runs).sum::<Option<f64>>() else { return false };
+    let Some(of_runs) = changes.iter().map(of_runs).sum::<Option<f64>>() else { return true };
     let between_error = between.stddev.unwrap_or(0.0) / layouts.sqrt();
-    let error = between_error.max(of_runs.sqrt() / layouts);
-    between.mean + ERRORS * error < margin.max(found.abs() / 2.0)
+    let runs_error = of_runs.sqrt() / layouts;
+    let lack_it =
+        between.mean + ERRORS * between_error.max(runs_error) < margin.max(found.abs() / 2.0);
+    let are_alike = (layouts - 1.0) * (between_error / runs_error).powi(2) <= ALIKE_MAX;
+    !lack_it && (are_alike || between.mean > ERRORS_BETWEEN * between_error)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::lacks;
+    use super::confirms;
 
     #[test]
-    fn a_slowdown_is_taken_back_only_where_other_layouts_surely_lack_it() {
+    fn a_slowdown_stands_where_other_layouts_bear_it_out() {
         let check = |sizes: [f64; 4], noise: f64, found: f64, expected: bool| {
             let layout =
                 |size: f64| (0..10).map(move |run| size + noise * f64::from(run % 2 * 2 - 1));
             let changes: Vec<Vec<f64>> = sizes.map(|size| layout(size).collect()).into();
-            assert_eq!(lacks(&changes, found, 0.02), expected, "{sizes:?} {noise} {found}");
+            assert_eq!(confirms(&changes, found, 0.02), expected, "{sizes:?} {noise} {found}");
         };
-        check([0.03, 0.02, 0.04, 0.03], 0.01, 0.03, false);
-        check([0.0, 0.002, -0.004, 0.001], 0.01, 0.03, true);
-        check([-0.0, -0.002, 0.004, -0.001], 0.01, -0.03, true);
-        // Too noisy to tell.
-        check([0.013, 0.007, 0.035, -0.002], 0.045, 0.03, false);
+        check([0.03, 0.02, 0.04, 0.03], 0.01, 0.03, true);
+        check([0.0, 0.002, -0.004, 0.001], 0.01, 0.03, false);
+        check([-0.0, -0.002, 0.004, -0.001], 0.01, -0.03, false);
+        // As far apart as the runs of each.
+        check([0.013, 0.007, 0.035, -0.002], 0.045, 0.03, true);
+        // Layouts differ by more than runs do: each could have been the one that was built.
+        check([-0.043, 0.0, 0.05, -0.016], 0.02, 0.038, false);
         check([0.01, 0.017, -0.078, 0.045], 0.045, 0.04, false);
+        check([0.046, 0.012, 0.074, 0.03], 0.01, 0.063, true);
         // Less than half of it.
-        check([0.03, 0.02, 0.04, 0.03], 0.01, 0.10, true);
+        check([0.03, 0.02, 0.04, 0.03], 0.01, 0.10, false);
     }
 }

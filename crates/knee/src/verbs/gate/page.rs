@@ -9,8 +9,11 @@ use records::Better;
 use text::quantity::{self, signed};
 use text::table::{Align, Table};
 
-/// More rows than this hide each other in a comment.
-const ROWS_MAX: usize = 6;
+/// Lines of a comment before what is folded.
+const LINES_MAX: usize = 12;
+
+/// How many of them the title, the counts and the head of the table take.
+const LINES_OF_TABLE: usize = 6;
 
 /// The page of an answer.
 pub fn page(answer: &GateAnswer) -> Page {
@@ -31,7 +34,7 @@ pub fn page(answer: &GateAnswer) -> Page {
         let mut shown = changed.clone();
         shown.sort_by_key(|case| rank(case.is));
         if !shown.is_empty() && !is_one(answer) {
-            let rest = shown.split_off(shown.len().min(ROWS_MAX));
+            let rest = shown.split_off(shown.len().min(rows_shown(&page)));
             page.sections.push(section("Cases that changed", &shown, true, answer));
             if !rest.is_empty() {
                 page.sections.push(section("More cases that changed", &rest, false, answer));
@@ -44,6 +47,11 @@ pub fn page(answer: &GateAnswer) -> Page {
     }
     page.facts = facts(answer);
     page
+}
+
+/// How many rows of its table a comment shows at once, below what it says.
+fn rows_shown(page: &Page) -> usize {
+    LINES_MAX.saturating_sub(LINES_OF_TABLE + page.answers.len()).max(1)
 }
 
 fn is_one(answer: &GateAnswer) -> bool {
@@ -86,7 +94,7 @@ fn judged(answer: &GateAnswer) -> Vec<String> {
     let all = answer.cases.len();
     let (worse, better) = words(answer);
     let layout = format!(
-        "{worse} only as the compiler laid the builds out, not in other layouts of the same code"
+        "{worse} as the compiler laid the builds out, which other layouts of the code do not bear out"
     );
     let mut sentences: Vec<String> = [
         (GateVerdict::Worse, worse),
@@ -146,8 +154,10 @@ fn told(cases: &[&GatedCase], what: &str, all: usize) -> Option<String> {
 fn none_is(answer: &GateAnswer, worse: &str) -> Option<String> {
     let percent = 100.0 * answer.smallest_effect;
     let all = answer.cases.len();
-    let judged =
-        all - of(answer, GateVerdict::CannotTell).len() - of(answer, GateVerdict::Failed).len();
+    let is_open = |case: &&GatedCase| {
+        matches!(case.is, GateVerdict::CannotTell | GateVerdict::Failed | GateVerdict::LayoutOnly)
+    };
+    let judged = all - answer.cases.iter().filter(is_open).count();
     match (judged, all) {
         (0, _) => None,
         (_, 1) => Some(format!("The case is not {worse} by {percent:.1} % or more.")),
@@ -191,7 +201,7 @@ fn counts(answer: &GateAnswer) -> Vec<Count> {
         (GateVerdict::Worse, worse, Tone::Worse),
         (GateVerdict::Better, better, Tone::Better),
         (GateVerdict::Changed, "changed", Tone::Changed),
-        (GateVerdict::LayoutOnly, "in one layout alone", Tone::Open),
+        (GateVerdict::LayoutOnly, "in one layout", Tone::Open),
         (GateVerdict::Slightly, "slightly worse", Tone::Same),
         (GateVerdict::Harmless, "harmless", Tone::Same),
         (GateVerdict::CannotTell, "cannot tell", Tone::Open),
@@ -244,7 +254,7 @@ fn verdict(case: &GatedCase, answer: &GateAnswer) -> String {
         GateVerdict::Better => better.to_string(),
         GateVerdict::Changed => "changed".to_string(),
         GateVerdict::Slightly => format!("{worse}, below {least}"),
-        GateVerdict::LayoutOnly => "of the layout alone".to_string(),
+        GateVerdict::LayoutOnly => "not borne out by other layouts".to_string(),
         GateVerdict::Harmless => format!("not {worse} by {least}"),
         GateVerdict::CannotTell => "cannot tell".to_string(),
         GateVerdict::Failed => "failed".to_string(),

@@ -6,7 +6,7 @@ use pages::{Block, Count, Page, PageTable, Section, Tone};
 use text::quantity::{short, signed};
 use text::table::{Align, Table};
 
-use super::ROWS_MAX;
+use super::rows_shown;
 
 fn of(answer: &GateAnswer, verdict: CountVerdict) -> Vec<&CountedCase> {
     answer.counted.iter().filter(|case| case.is == verdict).collect()
@@ -129,7 +129,7 @@ pub fn fill(page: &mut Page, answer: &GateAnswer) {
     page.counts = kinds.into_iter().map(count).filter(|count| count.n > 0).collect();
     let (moved, others): (Vec<&CountedCase>, Vec<&CountedCase>) =
         answer.counted.iter().partition(|case| case.is != CountVerdict::Same);
-    let (first, rest) = moved.split_at(moved.len().min(ROWS_MAX));
+    let (first, rest) = moved.split_at(moved.len().min(rows_shown(page)));
     for (title, cases, is_open) in [
         ("Cases that changed", first, true),
         ("More cases that changed", rest, false),
