@@ -106,20 +106,15 @@ impl Pass {
         }
     }
 
-    /// A call by a pointer in a register, or in memory: then it is loaded first, since that is an access. No argument is in r11,
-    /// and no flag outlives a call.
+    /// A call by a pointer in a register, or in memory: then it is loaded first, since that is an access. The hook before it looks
+    /// at the pointer in r11, in which no argument is.
     fn call_by_pointer(&mut self, pointer: &str) {
-        let register = if pointer.starts_with('%') { pointer } else { "%r11" };
-        if register != pointer {
-            self.line(&format!("\tmovq\t{pointer}, {register}"));
+        if pointer != "%r11" {
+            self.line(&format!("\tmovq\t{pointer}, %r11"));
         }
-        let label = format!(".Lknee_pointer{}", self.calls);
-        let _ = writeln!(
-            self.text,
-            "\ttestq\t{register}, {register}\n\tjne\t{label}\n\tcall knee_null_call"
-        );
+        let _ = writeln!(self.text, "\tcall knee_pointer_call");
         self.call();
-        let _ = writeln!(self.text, "{label}:\n\tcall\t*{register}");
+        let _ = writeln!(self.text, "\tcall\t*%r11");
         self.call();
     }
 

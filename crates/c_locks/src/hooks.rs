@@ -63,8 +63,8 @@ pub enum Hook {
     Abort,
     /// An instruction that ends the program, as of `__builtin_trap`.
     Trap,
-    /// A call through a pointer that is null.
-    NullCall,
+    /// Before a call by a pointer, which may lead to no function.
+    PointerCall,
     Bytes(BytesFunction),
     Heap(HeapFunction),
     /// Something that only an exception on its way calls, or uses.
@@ -214,7 +214,7 @@ impl Hook {
             "knee_fence_stores" => Hook::FenceStores,
             decoded::FUNCTION => Hook::Access,
             "knee_trap" => Hook::Trap,
-            "knee_null_call" => Hook::NullCall,
+            "knee_pointer_call" => Hook::PointerCall,
             "__tls_get_addr" => Hook::ThreadLocal,
             "knee_of_cpu" => Hook::OfCpu,
             "knee_cpu" => Hook::Cpu,
@@ -298,7 +298,7 @@ impl Hook {
 
     /// Whether its call leaves all registers as they are: the compiler knows of no call there.
     pub fn keeps_registers(self) -> bool {
-        matches!(self, Hook::Instruction(_) | Hook::Access | Hook::Trap | Hook::NullCall)
+        matches!(self, Hook::Instruction(_) | Hook::Access | Hook::Trap | Hook::PointerCall)
     }
 
     /// Whether it is an access that several tasks may do at a time, or a fence.

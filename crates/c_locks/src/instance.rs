@@ -4,6 +4,7 @@
 //!     region:        static variables   │ thread-local variables, an element for each task
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
@@ -133,6 +134,14 @@ impl Instance {
 
     pub fn function(&self, offset: usize) -> usize {
         self.code.start + offset
+    }
+
+    /// Whether code begins or goes on at an address: that of a function, or the stub of a hook.
+    pub fn is_function(&self, address: usize) -> bool {
+        let Some(offset) = address.checked_sub(self.code.start) else { return false };
+        let program = &self.program;
+        program.text.iter().any(|range| range.contains(&offset))
+            || stubs_of(program).contains(&offset)
     }
 
     /// What the symbol that an instruction names adds to its address: an address, or an offset among thread-local variables.
@@ -330,8 +339,8 @@ struct Finished {
 
 impl Code {
     fn new(program: &Program, data: usize, near: usize) -> Result<Code> {
-        let stubs = program.code.bytes.len().next_multiple_of(LINE);
-        let slots = stubs + (program.hooks.len() * STUB_BYTES).next_multiple_of(LINE);
+        let Range { start: stubs, end } = stubs_of(program);
+        let slots = end.next_multiple_of(LINE);
         let bytes = (slots + program.relocations.len() * SLOT_BYTES + LINE).next_multiple_of(PAGE);
         let mapping = map_near(near, bytes)?;
         // SAFETY: new pages, at least as many bytes.
@@ -475,6 +484,12 @@ impl Code {
         }
         Ok(())
     }
+}
+
+/// Where the stubs of hooks lie, after the code.
+fn stubs_of(program: &Program) -> Range<usize> {
+    let start = program.code.bytes.len().next_multiple_of(LINE);
+    start..start + program.hooks.len() * STUB_BYTES
 }
 
 /// New pages within reach of an address.

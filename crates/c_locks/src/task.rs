@@ -188,7 +188,10 @@ impl<M: Machine> Called for Task<'_, M> {
         let number = match self.instance.program.hooks[frame.hook as usize] {
             Hook::Instruction(number) => number,
             Hook::Trap => self.fail("it ends with an instruction that traps".to_string()),
-            Hook::NullCall => self.fail("it calls a function by a null pointer".to_string()),
+            Hook::PointerCall => {
+                self.flows_to(frame.return_address);
+                return self.calls_by_pointer(frame.registers[instruction::R11] as usize);
+            }
             _ => {
                 self.flows_to(frame.return_address);
                 self.accesses(frame);
@@ -212,6 +215,15 @@ impl<M: Machine> Task<'_, M> {
         RUNNING.set(Some(unsafe {
             std::mem::transmute::<NonNull<dyn Called + '_>, NonNull<dyn Called>>(called)
         }));
+    }
+
+    fn calls_by_pointer(&self, address: usize) {
+        if address == 0 {
+            self.fail("it calls a function by a null pointer".to_string());
+        }
+        if !self.instance.is_function(address) {
+            self.fail("it calls a function by a pointer to no function".to_string());
+        }
     }
 
     /// The code has stopped in a call, whose frame of this many bytes ends its stack.

@@ -243,11 +243,13 @@ fn a_trap_is_a_fault() {
 }
 
 #[test]
-fn a_call_by_a_null_pointer_is_a_fault() {
+fn a_call_by_a_pointer_to_no_function_is_a_fault() {
     let pointed = "struct s { int a; void (*next)(void); };";
     check(pointed, "if (knee_cpu()) s->next();", &[], Some("null pointer"));
     let global =
         "struct s { int a; }; static void nothing(void) {} static void (*volatile f)(void)";
     check(&format!("{global} = nothing;"), "f();", &[], None);
     check(&format!("{global};"), "(void)nothing; if (knee_cpu()) f();", &[], Some("null pointer"));
+    let data = "struct s { int a; }; static int word; static void (*volatile f)(void) = (void (*)(void))&word;";
+    check(data, "if (knee_cpu()) f();", &[], Some("pointer to no function"));
 }

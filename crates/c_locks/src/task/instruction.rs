@@ -18,6 +18,7 @@ const RDI: usize = 7;
 const R8: usize = 8;
 const R9: usize = 9;
 const R10: usize = 10;
+pub const R11: usize = 11;
 pub const RSP: usize = 4;
 
 /// Bits of the flags: the result is zero, or negative.

@@ -1,7 +1,7 @@
 #include <knee_kernel.h>
 /* A queue as qspinlock's, with its word in one piece. CPU 0 is the pending task that becomes the holder, between the exchanges
- * of the tail by CPUs 1 (queues first) and 2 (links behind it). FIRST: its update carries no order on, as in the kernel's model before
- * the rmw-sequence of 2022-11 (arXiv 2111.15240, github.com/huawei-drc/cna-verification): node 1 may be cleared after it was linked. */
+ * of the tail by CPUs 1 (queues first) and 2 (links behind it). Where its update carries no order on, node 1 may be cleared
+ * after it was linked: so in the kernel's model until Linux 6.2 (arXiv 2111.15240, github.com/huawei-drc/cna-verification). */
 struct node { struct node *next; int locked; };
 struct q { atomic_t val; struct node n[3]; };
 static void pending(struct q *q)
@@ -10,12 +10,7 @@ static void pending(struct q *q)
 
 	while (!((v = atomic_read(&q->val)) >> 8))
 		cpu_relax();
-#ifdef FIRST
-	if (v >> 8 == 1)
-		WRITE_ONCE(q->val.counter, v + 1);
-#else
 	atomic_cmpxchg_relaxed(&q->val, 1 << 8, (1 << 8) + 1);
-#endif
 }
 static void queue(struct q *q, int me)
 {

@@ -64,7 +64,7 @@ impl World {
             return;
         }
         let ordered = match self.rules {
-            Some(Rules::Lkmm) => lkmm::before_of_own(executions, id),
+            Some(Rules::Lkmm(version)) => lkmm::before_of_own(executions, id, version),
             _ => armv8::before_of_own(executions, id),
         };
         let Request { offset, size, ordering, location: site, .. } = *request;

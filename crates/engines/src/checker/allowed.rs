@@ -131,7 +131,7 @@ impl World {
     /// Whether the rules allow an execution with these events, the last of their task.
     pub fn is_execution_allowed(&self, executions: &Executions, new: Bits) -> bool {
         match self.rules {
-            Some(Rules::Lkmm) => lkmm::is_allowed(executions, new),
+            Some(Rules::Lkmm(version)) => lkmm::is_allowed(executions, new, version),
             _ => armv8::is_allowed(executions, new),
         }
     }
@@ -193,7 +193,7 @@ impl World {
 
     /// Whether a read-modify-write of this order stands between two full fences, as the kernel's do.
     fn is_full(&self, ordering: Ordering) -> bool {
-        self.rules == Some(Rules::Lkmm) && ordering == Ordering::SeqCst
+        matches!(self.rules, Some(Rules::Lkmm(_))) && ordering == Ordering::SeqCst
     }
 
     pub fn add_read(
@@ -510,7 +510,7 @@ impl World {
             return Ok(());
         }
         let ordered = match self.rules {
-            Some(Rules::Lkmm) => lkmm::ordered_before(executions, id),
+            Some(Rules::Lkmm(version)) => lkmm::ordered_before(executions, id, version),
             _ => {
                 let own = executions.update_of(id).map_or(0, |read| 1 << read);
                 let before = set(own)
@@ -569,7 +569,7 @@ impl World {
         let executions = &self.state.executions;
         let over = match self.rules {
             Some(Rules::Armv8) => armv8::before_all(executions, task as u8),
-            Some(Rules::Lkmm) => lkmm::before_all(executions, task as u8),
+            Some(Rules::Lkmm(_)) => lkmm::before_all(executions, task as u8),
             None => return Bits::MAX,
         };
         let open = executions

@@ -65,6 +65,7 @@ pub use schedule::Schedule;
 pub use search::{ReplayResult, SearchResult, replay, search};
 pub use trace::{Race, RacingAccess};
 
+use executions::{Rules, lkmm};
 use machine::{Region, SourceLine};
 
 /// The largest number of tasks.
@@ -158,16 +159,19 @@ pub enum Memory {
     Armv8,
     /// As far as the Linux kernel's memory model promises: `executions::lkmm`.
     Lkmm,
+    /// As far as it promised until Linux 6.2.
+    LkmmUntil62,
 }
 
 impl Memory {
     /// All models, the strongest first.
-    pub const ALL: [Memory; 5] = [
+    pub const ALL: [Memory; 6] = [
         Memory::SequentiallyConsistent,
         Memory::TotalStoreOrder,
         Memory::Armv8,
         Memory::Rc11,
         Memory::Lkmm,
+        Memory::LkmmUntil62,
     ];
 
     /// Its name in commands and answers.
@@ -178,21 +182,23 @@ impl Memory {
             Memory::Rc11 => "rc11",
             Memory::Armv8 => "armv8",
             Memory::Lkmm => "lkmm",
+            Memory::LkmmUntil62 => "lkmm-6.2",
         }
     }
 
     /// Whose rules it is, if executions are kept for it.
-    fn rules(self) -> Option<executions::Rules> {
+    fn rules(self) -> Option<Rules> {
         match self {
-            Memory::Armv8 => Some(executions::Rules::Armv8),
-            Memory::Lkmm => Some(executions::Rules::Lkmm),
+            Memory::Armv8 => Some(Rules::Armv8),
+            Memory::Lkmm => Some(Rules::Lkmm(lkmm::Version::Today)),
+            Memory::LkmmUntil62 => Some(Rules::Lkmm(lkmm::Version::Until62)),
             _ => None,
         }
     }
 
     /// Whether loads may read older values than the newest.
     pub fn reads_old(self) -> bool {
-        matches!(self, Memory::Rc11 | Memory::Armv8 | Memory::Lkmm)
+        !matches!(self, Memory::SequentiallyConsistent | Memory::TotalStoreOrder)
     }
 
     /// That of the machine on which this runs, as far as a search knows it.

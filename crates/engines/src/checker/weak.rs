@@ -2,7 +2,7 @@
 
 use machine::{CodeSite, Op, Ordering};
 
-use super::executions::Rules;
+use super::executions::{Rules, lkmm};
 use super::failure::Fault;
 use super::happens_before::{FENCED, PENDING};
 use super::hash::mix;
@@ -85,7 +85,8 @@ impl World {
                 | RequestKind::Await(_)
                 | RequestKind::AwaitFor(_)
         );
-        if loads_or_stores && ordering == Ordering::SeqCst && self.rules == Some(Rules::Lkmm) {
+        let is_of_kernel = matches!(self.rules, Some(Rules::Lkmm(_)));
+        if loads_or_stores && ordering == Ordering::SeqCst && is_of_kernel {
             let way_out = "use the kernel's primitives, or check it with --memory rc11";
             let why = format!(
                 "a sequentially consistent load or store at {location}, which the kernel's model has not"
@@ -109,7 +110,8 @@ impl World {
         match self.rules {
             None => Memory::Rc11.name(),
             Some(Rules::Armv8) => Memory::Armv8.name(),
-            Some(Rules::Lkmm) => Memory::Lkmm.name(),
+            Some(Rules::Lkmm(lkmm::Version::Today)) => Memory::Lkmm.name(),
+            Some(Rules::Lkmm(lkmm::Version::Until62)) => Memory::LkmmUntil62.name(),
         }
     }
 

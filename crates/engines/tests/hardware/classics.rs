@@ -244,3 +244,17 @@ fn classical_litmus_tests_have_their_outcomes() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// An update carries on what a release before it published: since Linux 6.3 by the kernel's model, too.
+#[test]
+fn updates_passed_no_order_on_until_linux_6_2() {
+    for update in ["Arlx y 1", "Urlx y 2"] {
+        let program = program(&["Wrlx x 1; Wrel y 1", update, "Racq y; Rrlx x"]);
+        let late = "1:0=1 2:0=2 2:1=0";
+        for (memory, expected) in [(Memory::Lkmm, false), (Memory::LkmmUntil62, true)] {
+            let by_axioms = allowed(&program, memory).expect("a small program");
+            assert_eq!(has(&by_axioms, late), expected, "{update}, by the axioms");
+            assert_eq!(searched(&program, memory), by_axioms, "{update}, {}", memory.name());
+        }
+    }
+}

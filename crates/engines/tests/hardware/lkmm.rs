@@ -7,7 +7,16 @@ use crate::program::Barrier;
 
 /// Whether the kernel's model allows an execution. A sequentially consistent read-modify-write is fully ordered.
 pub fn allows(execution: &Execution) -> bool {
-    let model = Model::new(execution);
+    is_allowed(execution, true)
+}
+
+/// Whether the model of Linux 6.2 allows it, which had neither `rmw-sequence` nor `carry-dep`.
+pub fn allows_until_6_2(execution: &Execution) -> bool {
+    is_allowed(execution, false)
+}
+
+fn is_allowed(execution: &Execution, passes_on: bool) -> bool {
+    let model = Model::new(execution, passes_on);
     model.happens.is_acyclic()
         && model.propagates.then(&model.strong).then(&model.happens.closed().maybe()).is_acyclic()
 }
@@ -19,7 +28,8 @@ struct Model {
 }
 
 impl Model {
-    fn new(execution: &Execution) -> Model {
+    /// With `passes_on`, updates pass the order of what they update on, and plain accesses their dependencies.
+    fn new(execution: &Execution, passes_on: bool) -> Model {
         use Ordering::{Acquire, Release};
         let po = &execution.po;
         let (reads, writes) =
@@ -39,8 +49,10 @@ impl Model {
         let fence = strong.or(&release).or(&acquire).or(&store_fence).or(&load_fence);
         let overwrite = execution.co.or(&execution.fr);
         let reads_from_other = execution.external(&execution.rf);
-        let kept = depends(execution).or(&execution.internal(&overwrite)).or(&fence);
-        let sequence = execution.rf.then(&execution.rmw).closed().maybe();
+        let kept = depends(execution, passes_on).or(&execution.internal(&overwrite)).or(&fence);
+        let identity = execution.relation(|a, b| a == b);
+        let updates = execution.rf.then(&execution.rmw).closed().maybe();
+        let sequence = if passes_on { updates } else { identity };
         let cumulative =
             reads_from_other.maybe().then(&strong.or(&release)).or(&store_fence).then(&sequence);
         let propagates = execution
@@ -76,7 +88,7 @@ fn strong(execution: &Execution) -> Relation {
     fenced.or(&around).or(&across)
 }
 
-fn depends(execution: &Execution) -> Relation {
+fn depends(execution: &Execution, passes_on: bool) -> Relation {
     let own_reads_from = execution.internal(&execution.rf);
     let [address, data, control] = [
         execution.dependency(|event| event.address),
@@ -85,7 +97,9 @@ fn depends(execution: &Execution) -> Relation {
     ];
     let data = data.or(&execution.computed());
     // A value that is written and read back keeps what it depends on.
-    let carried = data.then(&own_reads_from).closed().maybe();
+    let own_reads =
+        if passes_on { own_reads_from.clone() } else { execution.relation(|_, _| false) };
+    let carried = data.then(&own_reads).closed().maybe();
     let [address, data, control] =
         [address, data, control].map(|dependency| carried.then(&dependency));
     let either = address.or(&data);

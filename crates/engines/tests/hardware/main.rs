@@ -73,12 +73,16 @@ impl Drop for Shown<'_> {
 
 /// The outcomes by the axioms.
 fn allowed(program: &Program, memory: Memory) -> Option<BTreeSet<Outcome>> {
-    let rules = if memory == Memory::Armv8 { armv8::allows } else { lkmm::allows };
+    let rules = match memory {
+        Memory::Armv8 => armv8::allows,
+        Memory::LkmmUntil62 => lkmm::allows_until_6_2,
+        _ => lkmm::allows,
+    };
     axioms::outcomes(program, rules)
 }
 
 fn check(seed: u64, memory: Memory) -> bool {
-    let program = generated(seed, memory == Memory::Lkmm);
+    let program = generated(seed, memory != Memory::Armv8);
     let _shown = Shown(seed, &program);
     let Some(allowed) = allowed(&program, memory) else { return false };
     let found = searched(&program, memory);
@@ -116,4 +120,9 @@ fn generated_programs_have_the_outcomes_that_armv8_allows() {
 #[test]
 fn generated_programs_have_the_outcomes_that_the_kernel_allows() {
     check_many(Memory::Lkmm, 3_000_000, 440);
+}
+
+#[test]
+fn generated_programs_have_the_outcomes_that_the_kernel_allowed_until_6_2() {
+    check_many(Memory::LkmmUntil62, 4_000_000, 220);
 }

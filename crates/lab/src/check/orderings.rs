@@ -228,6 +228,7 @@ fn model(memory: Memory) -> &'static str {
         Memory::Rc11 => "by C11 (rc11)",
         Memory::Armv8 => "on armv8",
         Memory::Lkmm => "by the kernel's model (lkmm)",
+        Memory::LkmmUntil62 => "by the kernel's model until Linux 6.2 (lkmm-6.2)",
         Memory::TotalStoreOrder => "on x86",
         Memory::SequentiallyConsistent => "under sc",
     }

@@ -8,24 +8,35 @@
 //!     allowed          if neither the first, nor what a full fence lets come before what, has a cycle
 //!
 //! The model is not multicopy atomic: two tasks may see two writes of others in different order, unless full fences forbid it.
+//!
+//! Until Linux 6.2 it was weaker: what is passed on by a fence went no further through updates of what was written, and a plain
+//! access carried no dependency (Linux 6.3 added `rmw-sequence` and `carry-dep`).
 
 use super::relation::Relation;
 use super::{Barrier, Bits, Event, Executions, Kind, NOBODY, Strength, set};
 
+/// Which of the kernel's models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    Today,
+    /// As it stood until Linux 6.2.
+    Until62,
+}
+
 /// Whether an execution is allowed, that was so before these events, the last of their task.
-pub fn is_allowed(executions: &Executions, new: Bits) -> bool {
+pub fn is_allowed(executions: &Executions, new: Bits, version: Version) -> bool {
     // A new event that nothing comes after closes no cycle.
     let is_last = |id: usize| executions.external_after(id) == 0;
     if executions.read_by_others(new) == 0 && set(new).all(is_last) {
         return true;
     }
-    let orders = Orders::new(executions);
+    let orders = Orders::new(executions, version);
     orders.happens.is_acyclic() && orders.passes.is_acyclic() && orders.are_coherent(executions)
 }
 
 /// Accesses of other tasks that a new one is ordered after, whatever it reads or overwrites.
-pub fn ordered_before(executions: &Executions, id: usize) -> Bits {
-    let orders = Orders::new(executions);
+pub fn ordered_before(executions: &Executions, id: usize, version: Version) -> Bits {
+    let orders = Orders::new(executions, version);
     let event = &executions.events[id];
     let [after_write, after_read] = match event.kind {
         Kind::Write => {
@@ -61,8 +72,8 @@ pub fn before_all(executions: &Executions, task: u8) -> Bits {
 }
 
 /// Events of its own task that the rules order before an event.
-pub fn before_of_own(executions: &Executions, id: usize) -> Bits {
-    let kept = Orders::new(executions).kept.closed();
+pub fn before_of_own(executions: &Executions, id: usize, version: Version) -> Bits {
+    let kept = Orders::new(executions, version).kept.closed();
     let before = (0..executions.events.len()).filter(|&other| kept.has(other, id));
     before.fold(0, |all, other| all | 1 << other)
 }
@@ -89,8 +100,9 @@ struct Orders {
 }
 
 impl Orders {
-    fn new(executions: &Executions) -> Orders {
+    fn new(executions: &Executions, version: Version) -> Orders {
         let events = &executions.events;
+        let identity = Relation::empty(events.len()).maybe();
         let parts = Parts::new(executions);
         let marked = parts.where_(|event| !event.is_plain);
         let all = Bits::MAX;
@@ -99,7 +111,7 @@ impl Orders {
         let Fences { strong, release, stores, both_ways, any: fence } = parts.fences(reads, writes);
         let reads_from_other = parts.reads_from.and(&parts.other);
         let own_reads_from = parts.reads_from.and(&parts.own);
-        let [address, data, control] = parts.dependencies(executions, &own_reads_from);
+        let [address, data, control] = parts.dependencies(executions, &own_reads_from, version);
         let depends = address.or(&data);
         let overwrites = &parts.overwrites;
         let plain_writes = address.only(all, !marked).then(&stores);
@@ -112,7 +124,10 @@ impl Orders {
             .or(&depends.only(all, marked).then(&own_reads_from))
             .or(&fence);
         let carried = reads_from_other.only(all, marked).maybe();
-        let sequence = parts.reads_from.then(&parts.updates).closed().maybe();
+        let sequence = match version {
+            Version::Today => parts.reads_from.then(&parts.updates).closed().maybe(),
+            Version::Until62 => identity.clone(),
+        };
         let cumulative =
             carried.then(&strong.or(&release)).or(&stores).only(marked, marked).then(&sequence);
         let propagates = overwrites
@@ -127,7 +142,6 @@ impl Orders {
         within.0.iter_mut().enumerate().for_each(|(a, row)| *row &= !(1 << a));
         let happens = kept.or(&reads_from_other).or(&within).only(marked, marked);
         let passes = propagates.then(&strong).then(&happens.closed().maybe()).only(all, marked);
-        let identity = Relation::empty(events.len()).maybe();
         let bounded_write = identity.or(&address).or(&fence).only(marked, all);
         let bounded_read = identity
             .or(&address)
@@ -286,7 +300,12 @@ impl Parts<'_> {
     }
 
     /// Address, data and control dependencies, also by way of a value that the task has written and read back.
-    fn dependencies(&self, executions: &Executions, own_reads_from: &Relation) -> [Relation; 3] {
+    fn dependencies(
+        &self,
+        executions: &Executions,
+        own_reads_from: &Relation,
+        version: Version,
+    ) -> [Relation; 3] {
         let of = |which: fn(&Event) -> Bits| {
             let mut relation = Relation::empty(self.events.len());
             for (id, event) in executions.events.iter().enumerate() {
@@ -295,7 +314,10 @@ impl Parts<'_> {
             relation
         };
         let data = of(|event| event.data);
-        let carried = data.then(own_reads_from).closed().maybe();
+        let carried = match version {
+            Version::Today => data.then(own_reads_from).closed().maybe(),
+            Version::Until62 => Relation::empty(self.events.len()).maybe(),
+        };
         let [address, control] = [of(|event| event.address), of(|event| event.control)];
         [address, data, control].map(|dependency| carried.then(&dependency))
     }

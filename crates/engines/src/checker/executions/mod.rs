@@ -35,7 +35,7 @@ pub enum Rules {
     /// The rules of the Arm architecture, version 8.
     Armv8,
     /// The rules of the Linux kernel's memory model.
-    Lkmm,
+    Lkmm(lkmm::Version),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
