@@ -283,11 +283,15 @@ pub struct Dependencies {
     pub address: u128,
     /// Reads from which the value that it writes was computed.
     pub data: u128,
-    /// Reads that decided whether it happens.
+    /// Reads that decided whether it happens, and whether all that follows does.
     pub control: u128,
+    /// Reads that decided whether it happens, of branches that end before what follows.
+    pub within: u128,
     /// Whether it takes or releases a spinlock of the kernel: what stands before the release comes before what follows the next
     /// taking, for all tasks.
     pub of_spinlock: bool,
+    /// Whether it is a read-modify-write of the kernel that returns nothing: no fence of loads orders what it reads.
+    pub returns_nothing: bool,
 }
 
 /// The CPUs that [`Machine::send_ipi`] interrupts.

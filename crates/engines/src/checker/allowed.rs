@@ -244,8 +244,9 @@ impl World {
     /// An event of a task, with what it depends on.
     pub fn event(&self, executions: &Executions, new: &NewAccess, kind: Kind) -> Event {
         let task = new.task;
-        let Dependencies { address, data, control, of_spinlock } = executions.pending[task];
-        let control = control | executions.controls[task];
+        let Dependencies { address, data, control, within, of_spinlock, returns_nothing } =
+            executions.pending[task];
+        let control = control | within | executions.controls[task];
         let named = |locals| executions.named(task, locals);
         Event {
             task: task as u8,
@@ -256,6 +257,7 @@ impl World {
             is_promise: false,
             is_update: false,
             of_spinlock,
+            returns_nothing,
             cell: new.target.cell,
             words: new.target.words,
             mask: 0,

@@ -53,7 +53,7 @@ impl Parser {
         self.tokens.expect(")")?;
         let is_full = ordering == Ordering::SeqCst;
         let ordering = if is_full { Ordering::Relaxed } else { ordering };
-        let access = KernelAccess { place, action, ordering, is_full };
+        let access = KernelAccess { place, action, ordering, is_full, returns_nothing: false };
         Ok(Some(Expression::Kernel(Box::new(access))))
     }
 
@@ -64,7 +64,8 @@ impl Parser {
             "spin_unlock" => (KernelAction::Unlock, Ordering::Release),
             _ => (KernelAction::Lock(function == "spin_lock"), Ordering::Acquire),
         };
-        let access = KernelAccess { place, action, ordering, is_full: false };
+        let (is_full, returns_nothing) = (false, false);
+        let access = KernelAccess { place, action, ordering, is_full, returns_nothing };
         Ok(Some(Expression::Kernel(Box::new(access))))
     }
 
@@ -116,13 +117,14 @@ impl Parser {
         };
         self.tokens.expect(")")?;
         let is_full = ordering == Ordering::SeqCst;
-        let access = KernelAccess { place, action, ordering, is_full };
+        let returns_nothing = !is_value_used;
+        let access = KernelAccess { place, action, ordering, is_full, returns_nothing };
         Ok(Some(Expression::Kernel(Box::new(access))))
     }
 
     /// A variable that a parameter points to, or what a register points to.
     pub(super) fn place(&mut self) -> Result<Place> {
-        let has_bracket = self.tokens.take("(");
+        let has_bracket = self.tokens.take("(") && !self.cast()?;
         self.tokens.take("&");
         let place = match self.parameter() {
             Some(variable) => {

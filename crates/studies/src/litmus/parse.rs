@@ -117,6 +117,7 @@ pub struct KernelAccess {
     pub ordering: Ordering,
     /// Whether a full fence follows, unless it fails.
     pub is_full: bool,
+    pub returns_nothing: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -131,6 +132,10 @@ pub enum KernelAction {
     Lock(bool),
     Unlock,
 }
+
+/// Types of numbers, and of pointers as numbers.
+const TYPES: [&str; 8] =
+    ["int", "unsigned", "long", "_Bool", "bool", "uint32_t", "intptr_t", "uintptr_t"];
 
 /// The value of the address of the first variable; the others follow.
 pub const ADDRESS: u32 = 0x1000_0000;
@@ -287,6 +292,18 @@ impl Parser {
         }
     }
 
+    /// Takes a cast after its bracket, if there is one. What is cast keeps its value.
+    pub(super) fn cast(&mut self) -> Result<bool> {
+        if self.tokens.peek() != "void" && !TYPES.contains(&self.tokens.peek()) {
+            return Ok(false);
+        }
+        while self.tokens.peek() == "*" || is_name(self.tokens.peek()) {
+            self.tokens.next()?;
+        }
+        self.tokens.expect(")")?;
+        Ok(true)
+    }
+
     fn statement(&mut self) -> Result<Option<Statement>> {
         if self.tokens.take("if") {
             self.tokens.expect("(")?;
@@ -299,7 +316,7 @@ impl Parser {
         for loops in ["while", "for", "do", "goto", "switch"] {
             ensure!(self.tokens.peek() != loops, "a loop ({loops})");
         }
-        while ["int", "unsigned", "_Bool", "bool", "uint32_t"].contains(&self.tokens.peek()) {
+        while TYPES.contains(&self.tokens.peek()) {
             self.tokens.next()?;
             while self.is_of_kernel && self.tokens.take("*") {}
         }
@@ -376,9 +393,7 @@ impl Parser {
             }
         }
         if self.tokens.take("(") {
-            if self.tokens.peek() == "void" || self.tokens.peek() == "int" {
-                self.tokens.next()?;
-                self.tokens.expect(")")?;
+            if self.cast()? {
                 return self.unary();
             }
             let inside = self.expression(0)?;

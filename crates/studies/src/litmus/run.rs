@@ -57,9 +57,12 @@ impl<M: Machine> Thread<'_, M> {
                     self.evaluated(expression);
                 }
                 Statement::If(condition, then, other) => {
+                    // A compiler may turn a branch into code without one, so it orders nothing behind it.
+                    let before = self.frame.control;
                     let condition = self.evaluated(condition);
                     self.frame.control |= condition.from;
                     self.run(if condition.value != 0 { then } else { other });
+                    self.frame.control = before;
                 }
             }
         }
@@ -67,8 +70,8 @@ impl<M: Machine> Thread<'_, M> {
 
     /// Tells the machine what the next access depends on.
     fn depends_on(&self, address: u128, data: u128) {
-        let control = self.frame.control;
-        self.m.depends_on(Dependencies { address, data, control, of_spinlock: false });
+        let within = self.frame.control;
+        self.m.depends_on(Dependencies { address, data, within, ..Dependencies::default() });
     }
 
     /// What an access has read.
@@ -198,7 +201,7 @@ impl<M: Machine> Thread<'_, M> {
 
     /// An access by a primitive of the kernel.
     fn accessed(&mut self, access: &KernelAccess) -> Value {
-        let KernelAccess { place, action, ordering, is_full } = access;
+        let KernelAccess { place, action, ordering, is_full, returns_nothing } = access;
         let values = match action {
             KernelAction::Load | KernelAction::Lock(_) | KernelAction::Unlock => {
                 [Value::default(); 2]
@@ -212,7 +215,13 @@ impl<M: Machine> Thread<'_, M> {
         if matches!(action, KernelAction::Lock(_) | KernelAction::Unlock) {
             return self.locked(action, variable, address);
         }
-        self.depends_on(address, values[0].from | values[1].from);
+        self.m.depends_on(Dependencies {
+            address,
+            data: values[0].from | values[1].from,
+            within: self.frame.control,
+            returns_nothing: *returns_nothing,
+            ..Dependencies::default()
+        });
         let [first, second] = values;
         let mut has_failed = false;
         let value = match action {
@@ -246,8 +255,13 @@ impl<M: Machine> Thread<'_, M> {
     /// Takes a spinlock, or releases it: 1 is taken. Whether it is taken now, for who only tries.
     fn locked(&self, action: &KernelAction, variable: usize, address: u128) -> Value {
         let depend = || {
-            let control = self.frame.control;
-            self.m.depends_on(Dependencies { address, data: 0, control, of_spinlock: true });
+            let (within, of_spinlock) = (self.frame.control, true);
+            self.m.depends_on(Dependencies {
+                address,
+                within,
+                of_spinlock,
+                ..Dependencies::default()
+            });
         };
         let atom = self.atom(variable);
         let KernelAction::Lock(waits) = action else {

@@ -101,7 +101,7 @@ pub fn is_name(token: &str) -> bool {
 /// Whether `(*`, before this text, is of C, as in `WRITE_ONCE(*x, 1)`, and begins no comment, as `(*x*)` or `(* x *)` do.
 fn leads_on(after: &str) -> bool {
     let closes = after.find(')').is_some_and(|at| after[..at].ends_with('*'));
-    is_name(after) && !closes || !after.contains("*)")
+    after.starts_with('(') || is_name(after) && !closes || !after.contains("*)")
 }
 
 fn without_comments(text: &str) -> String {

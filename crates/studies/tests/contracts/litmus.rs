@@ -174,6 +174,30 @@ fn a_pointer_begins_no_comment_and_what_is_to_be_printed_no_condition() {
     let text = text.replace("exists", "locations [1:r1; x] (* Not in \"exists\". *)\nexists");
     let text = text.replace("C t", "C t\n(*all*)\n(* that (it)\n * does *)") + "(* good *)";
     assert_eq!(observed(&text, Memory::Lkmm), "sometimes");
+    let cast = of_kernel(
+        "intptr_t r0 = 1; smp_store_release((int *)x, (int)r0);",
+        "r1 = (intptr_t)smp_load_acquire((int *)x); r1 = READ_ONCE(*(int **)x);",
+        "1:r1=1",
+    );
+    assert_eq!(observed(&cast, Memory::Lkmm), "sometimes");
+}
+
+/// As herd has it: a branch orders nothing behind it, and an update that returns nothing is a store to a fence of loads.
+#[test]
+fn what_a_compiler_and_arm_may_do_is_not_ordered() {
+    let check = |first: &str, second: &str, condition: &str, expected: &str| {
+        let text = of_kernel(first, second, condition).replace("y=&z;", "").replace("**y", "*y");
+        assert_eq!(observed(&text, Memory::Lkmm), expected, "{text}");
+    };
+    let both = "0:r0=1 /\\ 1:r1=1";
+    let answers = "r1 = READ_ONCE(*y); WRITE_ONCE(*x, r1);";
+    check("int r0; r0 = READ_ONCE(*x); if (r0) WRITE_ONCE(*y, 1);", answers, both, "never");
+    let behind = "int r0; r0 = READ_ONCE(*x); if (r0) r0 = 1; WRITE_ONCE(*y, 1);";
+    check(behind, answers, both, "sometimes");
+    let first = "WRITE_ONCE(*x, 1); int r0; r0 = atomic_xchg_release(y, 5);";
+    let late = "0:r0=0 /\\ 1:r1=0";
+    check(first, "atomic_inc(y); smp_rmb(); r1 = READ_ONCE(*x);", late, "sometimes");
+    check(first, "r1 = atomic_fetch_inc_relaxed(y); smp_rmb(); r1 = READ_ONCE(*x);", late, "never");
 }
 
 /// Threads with the locks `s` and `t`, in our words: what a lock orders by itself is no more than release and acquire.

@@ -148,11 +148,11 @@ impl Orders {
         let bounded_read = identity
             .or(&address)
             .or(&both_ways)
-            .or(&parts.between(Barrier::Loads, reads, reads | writes))
+            .or(&parts.between_loads(reads, reads | writes))
             .only(marked, all);
         let read_bounded = identity
             .or(&both_ways)
-            .or(&parts.between(Barrier::Loads, reads | writes, reads))
+            .or(&parts.between_loads(reads | writes, reads))
             .only(all, marked);
         Orders {
             kept,
@@ -279,6 +279,12 @@ impl Parts<'_> {
         self.order.only(before, fences).then(&self.order.only(fences, after))
     }
 
+    /// What a fence of loads stands between: no update that returns nothing, which Arm does as a store.
+    fn between_loads(&self, before: Bits, after: Bits) -> Relation {
+        let returns = self.where_(|event| !event.returns_nothing);
+        self.between(Barrier::Loads, before & returns, after & returns)
+    }
+
     fn fences(&self, reads: Bits, writes: Bits) -> Fences {
         let memory = reads | writes;
         let strong = self.between(Barrier::Full, memory, memory);
@@ -290,7 +296,7 @@ impl Parts<'_> {
         let acquire = self.between(Barrier::Acquire, reads, memory);
         let acquire = acquire.or(&self.order.only(acquired, memory));
         let stores = self.between(Barrier::Stores, writes, writes);
-        let loads = self.between(Barrier::Loads, reads, reads);
+        let loads = self.between_loads(reads, reads);
         let both_ways = strong.or(&release).or(&acquire);
         let any = both_ways.or(&stores).or(&loads);
         Fences { strong, release, stores, both_ways, any }

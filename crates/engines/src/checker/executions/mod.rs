@@ -87,6 +87,8 @@ pub struct Event {
     pub is_update: bool,
     /// Whether it takes or releases a spinlock of the kernel.
     pub of_spinlock: bool,
+    /// Whether it is a read-modify-write of the kernel that returns nothing.
+    pub returns_nothing: bool,
     pub cell: u16,
     /// The words that it accesses, as bits from the first of the cell.
     pub words: u8,
@@ -199,6 +201,7 @@ impl Executions {
             is_promise: false,
             is_update: false,
             of_spinlock: false,
+            returns_nothing: false,
             cell: target.cell,
             words,
             mask,
