@@ -79,7 +79,7 @@ impl Line {
         Line { effect: Effect::Sample, ..Line::new(words, metrics) }
     }
 
-    /// The same in one section only.
+    /// A line that is known in one section only.
     pub const fn within(self, section: &'static str) -> Line {
         Line { within: section, ..self }
     }
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
 }
 
 /// What a line of the table found in a line of the text.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Found<'a> {
     name: Option<&'a str>,
     inserted: String,
@@ -317,7 +317,7 @@ fn named<'a>(
     let offset = |word: &str| word.as_ptr() as usize - line.as_ptr() as usize;
     let fewest = if kind == "@" { 0 } else { 1 };
     for taken in fewest..=words.len() {
-        let mut rest = Found::default();
+        let mut rest = found.clone();
         if !fits(pattern, &words[taken..], line, &mut rest) {
             continue;
         }

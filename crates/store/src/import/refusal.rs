@@ -4,6 +4,8 @@
 /// What to do with numbers for which there is no reader.
 const CSV: &str = "make a CSV of its numbers, with the columns variant,metric,value";
 
+const SAMPLES: &str = "is of a tool that samples a host, which has no rate of operations: import what the benchmark printed";
+
 /// Outputs with a remedy of their own: parts of their texts, all of which they have, and what they are.
 const KNOWN: &[(&[&str], &str)] = &[
     (
@@ -56,6 +58,10 @@ const KNOWN: &[(&[&str], &str)] = &[
         &["progress: ", " tps, lat "],
         "is the progress of pgbench without its results: import the whole output, with standard error",
     ),
+    (&["\"sysstat\"", "\"hosts\""], SAMPLES),
+    (&["procs ---", "-----memory"], SAMPLES),
+    (&["%user", "%iowait", "%idle"], SAMPLES),
+    (&["Avg_MHz", "Bzy_MHz"], SAMPLES),
     (&["YCSB Client"], "is the output of YCSB without its results: was it interrupted?"),
     (
         &["Running the test with following options", "Initializing worker threads"],
@@ -90,8 +96,17 @@ const TOOLS: &[(&[&str], &str)] = &[
     (&["threads running profile:", "op/s"], "uperf"),
     (&["Throughput: ", "KB / s", " in "], "vm-scalability"),
     (&["vm-scalability"], "vm-scalability"),
-    (&["\"sysstat\"", "\"hosts\""], "sysstat, which samples a host"),
-    (&["procs ---", "-----memory"], "vmstat, which samples a host"),
+    (&["# OSU ", " Test"], "the OSU benchmarks"),
+    (&["DARPA/DOE HPC Challenge"], "HPC Challenge"),
+    (&["rcu-scale:"], "rcuscale"),
+    (&["-torture:--- "], "locktorture"),
+    (&[" ops/sec ±", "runs sampled"], "Benchmark.js"),
+    (&["\"BenchmarkTools\"", "\"Julia\""], "BenchmarkTools"),
+    (&["\"start\"", "\"connected\"", "\"intervals\""], "iperf3"),
+    (&["NPtcp"], "NetPIPE"),
+    (&["tinymembench"], "tinymembench"),
+    (&["icmp_seq=", " time="], "ping"),
+    (&[" bytes / ", " usecs = ", " KB/s"], "vm-scalability"),
     (&["HOSTCC  scripts/basic/fixdep"], "a kernel's build"),
     (&["  CC      ", "  LD      "], "a kernel's build"),
 ];
@@ -114,7 +129,7 @@ pub fn refusal(text: &str) -> Option<String> {
     Some(format!("is of {tool}, which knee does not read: {CSV}"))
 }
 
-/// Of a CSV or a list of samples, only the first line says what it is.
+/// Why a CSV or a list of samples is not read, which only its first line tells.
 fn by_first_line(text: &str) -> Option<String> {
     let first = text.lines().find(|line| !line.trim().is_empty())?;
     let fields: Vec<&str> = first.split(',').collect();

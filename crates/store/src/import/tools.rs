@@ -64,10 +64,17 @@ pub const CARGO_BENCH: Tool = Tool {
     marks: &["... bench:", "/iter (+/-"],
     primary: "cargo-bench.time_ns",
     lacks: &[ESTIMATES, NO_HOST],
-    lines: &[Line::new(
-        "test @ ... bench: #ns (+/- #) >",
-        &[("cargo-bench.time_ns", "ns", Lower), ("", "", Neither)],
-    )],
+    lines: &[
+        Line::new(
+            "test @ ... bench: #ns (+/- #) >",
+            &[("cargo-bench.time_ns", "ns", Lower), ("", "", Neither)],
+        ),
+        // A measure of one's own may be cycles, or a rate.
+        Line::new(
+            "test @ ... bench: # ~ (+/- #) >",
+            &[("cargo-bench.{}", "1", Neither), ("", "", Neither)],
+        ),
+    ],
 };
 
 /// CoreMark.
@@ -266,6 +273,13 @@ pub const KERNBENCH: Tool = Tool {
             "Sleeps # (#)",
             &[("kernbench.sleeps", "1", Neither), ("kernbench.sleeps_stddev", "1", Lower)],
         ),
+        // Of one run there is no deviation.
+        Line::new("Elapsed Time #", &[("time.elapsed_time", "s", Lower)]),
+        Line::new("User Time #", &[("time.user_time", "s", Lower)]),
+        Line::new("System Time #", &[("time.system_time", "s", Lower)]),
+        Line::new("Percent CPU #", &[("kernbench.cpu_percent", "%", Neither)]),
+        Line::new("Context Switches #", &[("kernbench.context_switches", "1", Neither)]),
+        Line::new("Sleeps #", &[("kernbench.sleeps", "1", Neither)]),
     ],
 };
 
@@ -460,7 +474,7 @@ pub const STREAM: Tool = Tool {
 /// UnixBench.
 pub const UNIXBENCH: Tool = Tool {
     name: "unixbench",
-    marks: &["BYTE UNIX Benchmarks", "of tests"],
+    marks: &["Benchmark Run: ", " of tests"],
     primary: "unixbench.index",
     lacks: &[ONE_RUN, NO_HOST],
     lines: &[
@@ -473,9 +487,11 @@ pub const UNIXBENCH: Tool = Tool {
         Line::new("~ # lpm >", &[("unixbench.{}_per_min", "1/min", Higher)]).within("rates"),
         Line::new("~ # KBps >", &[("unixbench.{}_kb_per_s", "KB/s", Higher)]).within("rates"),
         Line::new("~ # MWIPS >", &[("unixbench.{}_mwips", "1", Higher)]).within("rates"),
-        Line::section("System Benchmarks Index Values BASELINE RESULT INDEX", "index"),
-        Line::section("System Benchmarks Partial Index BASELINE RESULT INDEX", "index"),
+        Line::new("~ # fps >", &[("unixbench.{}_frames_per_s", "1/s", Higher)]).within("rates"),
+        Line::section("~ Index Values BASELINE RESULT INDEX", "index"),
+        Line::section("~ Partial Index BASELINE RESULT INDEX", "index"),
         Line::new("System Benchmarks Index Score #", &[("unixbench.index", "1", Higher)]),
+        Line::new("~ Index Score #", &[("unixbench.{}_index", "1", Higher)]),
         Line::new(
             "System Benchmarks Index Score (Partial Only) #",
             &[("unixbench.partial_index", "1", Higher)],

@@ -155,3 +155,39 @@ fn lines_of_scripts_above_a_table_are_skipped_and_counted() {
     check("perf-stat", json, &[("command", &[("perf.slots", 5.5)])]);
     assert_eq!(unread(&read(json)), "not read from out.txt: metrics that perf derives (2 numbers)");
 }
+
+#[test]
+fn benchmarks_of_one_name_in_two_packages_are_two() {
+    let package = |name: &str, ns: &str| {
+        format!(
+            "goos: linux\npkg: example.org/{name}\nBenchmarkLock-4   21228057   {ns} ns/op\nPASS\n"
+        )
+    };
+    let text = package("a", "55.5") + &package("b", "0.25");
+    check(
+        "go-bench",
+        &text,
+        &[
+            ("go.Lock x 4 package=example.org/a", &[("go.ns_per_op", 55.5)]),
+            ("go.Lock x 4 package=example.org/b", &[("go.ns_per_op", 0.25)]),
+        ],
+    );
+}
+
+#[test]
+fn lines_of_tools_have_other_forms() {
+    let one =
+        "Average Optimal load -j 144 Run (std deviation):\nElapsed Time 7.75\nPercent CPU 3054.5\n";
+    let values = [("time.elapsed_time", 7.75), ("kernbench.cpu_percent", 3054.5)];
+    check("kernbench", one, &[("kernbench x 144 load=Optimal", &values)]);
+    let cycles = "test cmov ... bench:        2835 cycles/iter (+/- 14)\n";
+    check("cargo-bench", cycles, &[("cargo-bench.cmov", &[("cargo-bench.cycles_iter", 2835.0)])]);
+    let graphics = "Benchmark Run: Tue Feb 20 2024 03:49:06 - 03:53:47\n36 CPUs in system; running 1 parallel copy of tests\n\n3D \
+                    graphics: gears        3207.5 fps   (20.0 s, 7 samples)\n3D Graphics Benchmarks Index Values  BASELINE  \
+                    RESULT  INDEX\n3D graphics: gears   33.4   3207.5   960.25\n3D Graphics Benchmarks Index Score   960.25\n";
+    let values = [
+        ("unixbench.3d_graphics_gears_frames_per_s", 3207.5),
+        ("unixbench.3d_graphics_benchmarks_index", 960.25),
+    ];
+    check("unixbench", graphics, &[("unixbench x 1", &values)]);
+}

@@ -37,7 +37,7 @@ pub fn check(format: &str, text: &str, expected: &[(&str, &[(&str, f64)])]) {
     }
 }
 
-/// The same, and that no number is dropped in silence.
+/// What a text becomes, and that none of its numbers is dropped in silence.
 #[track_caller]
 fn check_whole(format: &str, text: &str, expected: &[(&str, &[(&str, f64)])]) {
     check(format, text, expected);
