@@ -1,6 +1,10 @@
 //! Files of other tools become records: for each format what a small file in it becomes, what
 //! is refused and in which words, and that what was exported comes back.
 
+#[path = "import/forms.rs"]
+mod forms;
+#[path = "import/lines.rs"]
+mod lines;
 #[path = "import/numbers.rs"]
 mod numbers;
 #[path = "import/refused.rs"]
@@ -311,6 +315,7 @@ fn stress_ng_s_table_becomes_a_workload_for_each_stressor() {
             run of 0 in 0: {"operations": 12452.0, "operations_per_s": 12405.22, "stress-ng.cpu_percent_per_instance": 23.46, "stress-ng.getrandom_bits_per_sec": 834504558.68, "stress-ng.real_time_s": 1.0, "time.maximum_resident_set_size": 2420.0, "time.system_time": 0.0, "time.user_time": 0.0}
             run of 1 in 0: {"operations": 21729.0, "operations_per_s": 21349.97, "stress-ng.cpu_percent_per_instance": 40.47, "stress-ng.operations_per_cpu_s": 26376.96, "stress-ng.real_time_s": 1.02, "time.maximum_resident_set_size": 3492.0, "time.system_time": 0.73, "time.user_time": 0.1}
             run of 1 in 1: {"operations": 21800.0, "operations_per_s": 21372.55, "stress-ng.operations_per_cpu_s": 25647.06, "stress-ng.real_time_s": 1.02, "time.system_time": 0.74, "time.user_time": 0.11}
+            warning: not read from stress-ng.log: other lines (2 numbers)
         "#]],
     );
 }

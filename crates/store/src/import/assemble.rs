@@ -12,7 +12,7 @@ use records::{
 };
 
 use crate::import::input::Input;
-use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, refusal};
+use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, scan};
 
 /// What the user says about the files.
 #[derive(Clone, Debug, Default)]
@@ -114,15 +114,7 @@ fn format(inputs: &[Input], forced: Option<&str>) -> Result<&'static Format> {
     let mut found: Option<(&'static Format, &Path)> = None;
     for input in inputs {
         let path = input.path.display();
-        ensure!(!input.text.trim().is_empty(), "{path} is empty: was the tool interrupted?");
-        let Some(format) = Format::recognise(&input.text) else {
-            if let Some(why) = refusal(&input.text) {
-                bail!("{path} {why}");
-            }
-            let expected: String =
-                FORMATS.iter().map(|f| format!("\n  {:14} {}", f.name, f.about)).collect();
-            bail!("the format of {path} was not recognised; name it with --format:{expected}")
-        };
+        let format = Format::of(&path.to_string(), &input.text)?;
         match found {
             Some((other, before)) if other.name != format.name => bail!(
                 "{} is {}, but {path} is {}: import them separately",
@@ -175,12 +167,13 @@ fn name_variants(read: &mut [Foreign], inputs: &[Input], names: &[String]) -> Re
 /// CPUs. As variants of their own they would have nothing to be compared in.
 fn is_scan(read: &[Foreign]) -> bool {
     const FILES_MIN: usize = 4;
-    let own_size = |foreign: &Foreign| -> Option<(String, u32, u32)> {
-        let sizes: HashSet<_> = foreign
-            .runs
-            .iter()
-            .map(|run| (run.cell.workload.clone(), run.cell.tasks, run.cell.cpus))
-            .collect();
+    let own_size = |foreign: &Foreign| {
+        let size = |run: &ForeignRun| {
+            let scanned = run.cell.parameters.iter().filter(|(name, _)| scan::is_scanned(name));
+            let scanned: Vec<String> = scanned.map(|(_, value)| value.clone()).collect();
+            (run.cell.workload.clone(), run.cell.tasks, run.cell.cpus, scanned)
+        };
+        let sizes: HashSet<_> = foreign.runs.iter().map(size).collect();
         (sizes.len() == 1).then(|| sizes.into_iter().next()).flatten()
     };
     let Some(sizes) = read.iter().map(own_size).collect::<Option<Vec<_>>>() else { return false };

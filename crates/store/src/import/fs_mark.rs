@@ -100,7 +100,13 @@ impl Reader {
         }
         let fields: Vec<&str> = line.split_whitespace().collect();
         let is_row = fields.first().is_some_and(|field| field.parse::<f64>().is_ok());
-        if is_row { self.row(&fields, number) } else { Ok(()) }
+        if is_row {
+            return self.row(&fields, number);
+        }
+        if !self.loops.is_empty() {
+            self.foreign.leave("other lines", line);
+        }
+        Ok(())
     }
 
     fn comment(&mut self, comment: &str, number: usize) -> Result<()> {

@@ -1,6 +1,8 @@
 //! The text of `go test -bench`: a line for each benchmark, CPU count (-cpu) and repetition (-count). Source: the Go
 //! benchmark data format (golang.org/design/14313-benchmark-format).
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use records::Better::{self, Higher, Lower, Neither};
 use records::{Form, ReplicationUnit};
@@ -61,6 +63,13 @@ pub fn read(file: &File) -> Result<Foreign> {
             foreign.runs.push(run);
         } else if !line.starts_with("ok ") {
             foreign.leave("other lines", line);
+        }
+    }
+    // Benchmarks of several packages may have one name.
+    let packages = foreign.runs.iter().filter_map(|run| run.options.get("package"));
+    if packages.collect::<BTreeSet<_>>().len() > 1 {
+        for run in &mut foreign.runs {
+            run.cell.parameters.extend(run.options.remove_entry("package"));
         }
     }
     if foreign.runs.iter().all(|run| !run.values.contains_key(RATE)) {

@@ -1,12 +1,12 @@
-//! The JSON of Google Benchmark (--benchmark_format=json). Source: its user guide, and the output of 1.8.
+//! The JSON and the CSV of Google Benchmark (--benchmark_format). Source: its user guide, and the output of 1.8.
 
 use anyhow::{Context, Result, ensure};
 use records::Better::{Higher, Lower, Neither};
 use records::{Form, ReplicationUnit};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::import::json::{document, looks_like, number, text};
-use crate::import::{File, Foreign, ForeignCell, ForeignRun, metric_word};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, csv, metric_word};
 
 const LACKS: &[&str] = &[
     "an iteration is what the benchmark makes of it",
@@ -19,14 +19,58 @@ const TIME: &str = "google.real_time_ns";
 const NOT_MEASURED: [&str; 5] =
     ["family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads"];
 
-/// Whether a text is an object with its keys.
+/// The columns that its CSV begins with.
+const COLUMNS: &str = "name,iterations,real_time,cpu_time,time_unit";
+/// Endings of the names of aggregates in the CSV.
+const AGGREGATES: [&str; 4] = ["_mean", "_median", "_stddev", "_cv"];
+
+/// Whether a text is an object with its keys, or has the columns of its CSV.
 pub fn recognise(text: &str) -> bool {
-    looks_like(text, &["benchmarks", "context", "real_time"])
+    is_csv(text) || looks_like(text, &["benchmarks", "context", "real_time"])
+}
+
+fn is_csv(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with(COLUMNS))
+}
+
+/// The rows of the CSV in the form of the JSON. The messages above the table are skipped.
+fn from_csv(table: &str) -> Result<Value> {
+    let above = table.lines().position(|line| line.starts_with(COLUMNS)).unwrap_or(0);
+    let start: usize = table.split_inclusive('\n').take(above).map(str::len).sum();
+    let mut rows = csv::rows(&table[start..]);
+    let (_, header) = rows.next().transpose()?.context("expected a header")?;
+    let mut benchmarks = Vec::new();
+    for row in rows {
+        let (line, fields) = row?;
+        ensure!(
+            fields.len() == header.len(),
+            "line {}: {} fields, but the header has {}; is the file truncated?",
+            line + above,
+            fields.len(),
+            header.len()
+        );
+        let value = |field: &String| match field.parse::<f64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => Value::from(field.as_str()),
+        };
+        let given = header.iter().zip(&fields).filter(|(_, field)| !field.is_empty());
+        let mut all: Map<String, Value> =
+            given.map(|(heading, field)| (heading.clone(), value(field))).collect();
+        all.insert("name".to_string(), Value::from(fields[0].as_str()));
+        let threads = fields[0].split("/threads:").nth(1).map(|rest| rest.split('/').next());
+        let threads = threads.flatten().and_then(|threads| threads.parse::<u32>().ok());
+        all.extend(threads.map(|threads| ("threads".to_string(), Value::from(threads))));
+        if AGGREGATES.iter().any(|ending| fields[0].ends_with(ending)) {
+            all.insert("run_type".to_string(), Value::from("aggregate"));
+        }
+        benchmarks.push(Value::Object(all));
+    }
+    Ok(Value::Object(Map::from_iter([("benchmarks".to_string(), Value::Array(benchmarks))])))
 }
 
 /// Reads a run for each repetition of each benchmark.
 pub fn read(file: &File) -> Result<Foreign> {
-    let document = document(file.text)?;
+    let document = if is_csv(file.text) { from_csv(file.text)? } else { document(file.text)? };
     let benchmarks = document.get("benchmarks").and_then(Value::as_array);
     let benchmarks = benchmarks.context("no \"benchmarks\": expected --benchmark_format=json")?;
     let mut foreign = Foreign::new(TIME, ReplicationUnit::Run, LACKS);

@@ -1,23 +1,36 @@
-//! The JSON of JMH (-rf json): for each benchmark the scores of each fork and iteration. Source: JMH's
-//! `JSONResultFormat`, and the output of 1.37.
+//! The JSON of JMH (-rf json): for each benchmark the scores of each fork and iteration; and its CSV (-rf csv), which has
+//! their mean. Source: JMH's `JSONResultFormat`, and the output of 1.37.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use records::Better::{self, Higher, Lower, Neither};
 use records::{Form, ReplicationUnit};
 use serde_json::Value;
 
-use crate::import::json::{number, text};
-use crate::import::{File, Foreign, ForeignCell, ForeignRun, metric_word};
+use crate::import::{
+    File, Foreign, ForeignCell, ForeignRun, count, csv, json, metric_word, number,
+};
 
 const LACKS: &[&str] = &[
     "the number of tasks is that of JMH's threads; CPUs, host and kernel are not recorded",
     "forks of one benchmark were made one after the other",
 ];
 
-/// Whether a text is a list with JMH's keys.
+const NO_SCORES: &str =
+    "the CSV has only the mean of each benchmark, which counts as one run: -rf json has them all";
+
+/// Whether a text is a list with JMH's keys, or a CSV with its columns.
 pub fn recognise(text: &str) -> bool {
+    is_csv(text) || is_json(text)
+}
+
+fn is_csv(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    first.replace('"', "").to_ascii_lowercase().starts_with("benchmark,mode,threads,samples,score,")
+}
+
+fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('[')
         && text.contains("\"primaryMetric\"")
         && text.contains("\"scoreUnit\"")
@@ -25,12 +38,12 @@ pub fn recognise(text: &str) -> bool {
 
 /// Reads a run for each fork of each benchmark; its iterations are samples.
 pub fn read(file: &File) -> Result<Foreign> {
-    let benchmarks: Vec<Value> =
-        serde_json::from_str(file.text).context("expected the JSON of jmh -rf json")?;
     let mut foreign = Foreign::new("operations_per_s", ReplicationUnit::Run, LACKS);
-    for benchmark in &benchmarks {
-        let name = text(benchmark, "benchmark").context("an entry without \"benchmark\"")?;
-        read_one(&mut foreign, benchmark, name).with_context(|| format!("in {name}"))?;
+    if is_csv(file.text) {
+        foreign.lacks.push(NO_SCORES.to_string());
+        read_csv(&mut foreign, file.text)?;
+    } else {
+        read_json(&mut foreign, file.text)?;
     }
     let has_rate = foreign.runs.iter().any(|run| run.values.contains_key("operations_per_s"));
     if !has_rate {
@@ -39,18 +52,70 @@ pub fn read(file: &File) -> Result<Foreign> {
     Ok(foreign)
 }
 
+/// Reads the columns Benchmark, Mode, Threads, Samples, Score, Score Error, Unit, and one for each parameter.
+fn read_csv(foreign: &mut Foreign, text: &str) -> Result<()> {
+    let mut rows = csv::rows(text);
+    let (_, header) = rows.next().transpose()?.context("expected a header")?;
+    for row in rows {
+        let (line, fields) = row?;
+        ensure!(
+            fields.len() == header.len() && fields.len() > 6,
+            "line {line}: {} fields, but the header has {}; is the file truncated?",
+            fields.len(),
+            header.len()
+        );
+        let mut cell = ForeignCell::new(workload(&fields[0]));
+        (cell.form, cell.tasks) = (Form::Threads, count(&fields[2], line, "Threads")?);
+        cell.parameters.insert("mode".to_string(), fields[1].clone());
+        for (heading, field) in header.iter().zip(&fields).skip(7) {
+            let name = heading.trim_start_matches("Param:").trim();
+            cell.parameters.insert(name.to_string(), field.clone());
+        }
+        let (name, unit, better, factor) = of_score("", &fields[6]);
+        // In some languages, 0,044706 stands for 0.044706.
+        let decimal = |field: &str| field.replace(',', ".");
+        let score = number(&decimal(&fields[4]), line, "Score")?;
+        let error = number(&decimal(&fields[5]), line, "Score Error")?;
+        let deviation = format!("{name}.error");
+        foreign.describe(&name, unit, better);
+        foreign.describe(&deviation, unit, Neither);
+        let mut run = ForeignRun { cell, ..ForeignRun::default() };
+        run.values.extend(score.map(|score| (name, score * factor)));
+        run.values.extend(error.map(|error| (deviation, error * factor)));
+        run.failed = score.is_none().then(|| "the benchmark has no score".to_string());
+        *foreign.unread.entry("numbers of samples".to_string()).or_default() += 1;
+        foreign.runs.push(run);
+    }
+    Ok(())
+}
+
+fn read_json(foreign: &mut Foreign, text: &str) -> Result<()> {
+    let benchmarks: Vec<Value> =
+        serde_json::from_str(text).context("expected the JSON of jmh -rf json")?;
+    for benchmark in &benchmarks {
+        let name = json::text(benchmark, "benchmark").context("an entry without \"benchmark\"")?;
+        read_one(foreign, benchmark, name).with_context(|| format!("in {name}"))?;
+    }
+    Ok(())
+}
+
+/// The class and method of a name such as org.example.Bench.lock.
+fn workload(name: &str) -> String {
+    let short: Vec<&str> = name.rsplit('.').take(2).collect();
+    format!("jmh.{}", short.into_iter().rev().collect::<Vec<_>>().join("."))
+}
+
 const TIME: &str = "jmh.time_per_operation_ns";
 
 fn read_one(foreign: &mut Foreign, benchmark: &Value, name: &str) -> Result<()> {
-    let short: Vec<&str> = name.rsplit('.').take(2).collect();
-    let mut cell =
-        ForeignCell::new(format!("jmh.{}", short.into_iter().rev().collect::<Vec<_>>().join(".")));
-    (cell.form, cell.tasks) = (Form::Threads, number(benchmark, "threads").unwrap_or(1.0) as u32);
+    let mut cell = ForeignCell::new(workload(name));
+    (cell.form, cell.tasks) =
+        (Form::Threads, json::number(benchmark, "threads").unwrap_or(1.0) as u32);
     for (key, value) in benchmark.get("params").and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().map_or(value.to_string(), str::to_string);
         cell.parameters.insert(key.clone(), value);
     }
-    let mode = text(benchmark, "mode").unwrap_or_default();
+    let mode = json::text(benchmark, "mode").unwrap_or_default();
     cell.parameters.insert("mode".to_string(), mode.to_string());
     let primary = benchmark.get("primaryMetric").context("no \"primaryMetric\"")?;
     let secondary = benchmark.get("secondaryMetrics").and_then(Value::as_object);
@@ -61,11 +126,11 @@ fn read_one(foreign: &mut Foreign, benchmark: &Value, name: &str) -> Result<()> 
     let mut runs: Vec<ForeignRun> = Vec::new();
     for (key, metric) in metrics {
         let (name, unit, better, factor) =
-            of_score(key, text(metric, "scoreUnit").unwrap_or_default());
+            of_score(key, json::text(metric, "scoreUnit").unwrap_or_default());
         let forks: Vec<Vec<f64>> = metric
             .get("rawData")
             .and_then(|data| serde_json::from_value(data.clone()).ok())
-            .unwrap_or_else(|| vec![number(metric, "score").into_iter().collect()]);
+            .unwrap_or_else(|| vec![json::number(metric, "score").into_iter().collect()]);
         let derived = ["scoreError", "scorePercentiles", "scoreConfidence"];
         let derived = derived.iter().filter_map(|key| metric.get(*key)).map(numbers).sum::<usize>();
         *foreign
@@ -94,23 +159,23 @@ fn read_one(foreign: &mut Foreign, benchmark: &Value, name: &str) -> Result<()> 
 
 /// The metric of a score, and what makes its unit of JMH's: a rate in 1/s, a time per operation in ns, or another.
 fn of_score(key: &str, unit: &str) -> (String, &'static str, Better, f64) {
-    let seconds = |unit: &str| match unit {
+    let per_s = |unit: &str| match unit {
         "s" => Some(1.0),
-        "ms" => Some(1e-3),
-        "us" => Some(1e-6),
-        "ns" => Some(1e-9),
-        "min" => Some(60.0),
+        "ms" => Some(1e3),
+        "us" => Some(1e6),
+        "ns" => Some(1e9),
+        "min" => Some(1.0 / 60.0),
         _ => None,
     };
     let own = |rest: &str| match key {
         "" => rest.to_string(),
         key => format!("jmh.{}", metric_word(key)),
     };
-    if let Some(per) = unit.strip_prefix("ops/").and_then(seconds) {
-        return (own("operations_per_s"), "1/s", Higher, 1.0 / per);
+    if let Some(per_s) = unit.strip_prefix("ops/").and_then(per_s) {
+        return (own("operations_per_s"), "1/s", Higher, per_s);
     }
-    if let Some(time) = unit.strip_suffix("/op").and_then(seconds) {
-        return (own(TIME), "ns", Lower, 1e9 * time);
+    if let Some(per_s) = unit.strip_suffix("/op").and_then(per_s) {
+        return (own(TIME), "ns", Lower, 1e9 / per_s);
     }
     let unit = if unit == "B/op" { "B" } else { "1" };
     (own("jmh.score"), unit, Neither, 1.0)

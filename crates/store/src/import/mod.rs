@@ -16,14 +16,19 @@ mod input;
 mod jmh;
 mod json;
 mod kernel_test_robot;
+mod lines;
 mod lkp;
 mod perf_bench;
 mod perf_stat;
+mod perf_stat_text;
 mod pgbench;
 mod plain;
+mod pytest_benchmark;
+mod refusal;
 mod scan;
 mod stress_ng;
 mod sysbench;
+mod tools;
 mod will_it_scale;
 
 use std::collections::BTreeMap;
@@ -37,6 +42,7 @@ use records::{
 
 pub use crate::import::assemble::{Imported, Telling, assemble};
 pub use crate::import::input::Input;
+use crate::import::refusal::refusal;
 
 /// A format of another tool.
 #[derive(Debug)]
@@ -51,6 +57,18 @@ pub struct Format {
     read: fn(&File) -> Result<Foreign>,
 }
 
+/// The format of a tool that is a table of lines.
+macro_rules! lines {
+    ($name:literal, $about:literal, $tool:ident) => {
+        Format {
+            name: $name,
+            about: $about,
+            recognise: |text| tools::$tool.recognise(text),
+            read: |file| tools::$tool.read(file),
+        }
+    };
+}
+
 /// The formats, in the order in which they are listed.
 pub const FORMATS: &[Format] = &[
     Format {
@@ -61,7 +79,7 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         name: "scan",
-        about: "CSV with a column of CPUs, threads or clients first, and one of rates: tps, ops/s",
+        about: "a table with a column of CPUs, threads or clients, and what was measured there",
         recognise: scan::recognise,
         read: scan::read,
     },
@@ -108,6 +126,12 @@ pub const FORMATS: &[Format] = &[
         read: perf_stat::read,
     },
     Format {
+        name: "perf-stat-text",
+        about: "the text that perf stat prints",
+        recognise: perf_stat_text::recognise,
+        read: perf_stat_text::read,
+    },
+    Format {
         name: "sysbench",
         about: "the text that it prints",
         recognise: sysbench::recognise,
@@ -133,15 +157,21 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         name: "google-benchmark",
-        about: "the JSON of --benchmark_format=json",
+        about: "the JSON or CSV of --benchmark_format",
         recognise: google_benchmark::recognise,
         read: google_benchmark::read,
     },
     Format {
         name: "jmh",
-        about: "the JSON of -rf json",
+        about: "the JSON of -rf json, or the CSV of -rf csv",
         recognise: jmh::recognise,
         read: jmh::read,
+    },
+    Format {
+        name: "pytest-benchmark",
+        about: "the JSON of --benchmark-json",
+        recognise: pytest_benchmark::recognise,
+        read: pytest_benchmark::read,
     },
     Format {
         name: "kernel-test-robot",
@@ -149,6 +179,23 @@ pub const FORMATS: &[Format] = &[
         recognise: kernel_test_robot::recognise,
         read: kernel_test_robot::read,
     },
+    lines!("ab", "what it prints", AB),
+    lines!("cargo-bench", "the lines `test NAME ... bench:` of libtest or criterion", CARGO_BENCH),
+    lines!("coremark", "what it prints", COREMARK),
+    lines!("criterion", "what cargo bench prints", CRITERION),
+    lines!("cyclictest", "what it prints", CYCLICTEST),
+    lines!("db_bench", "what that of LevelDB or RocksDB prints", DB_BENCH),
+    lines!("dbench", "what it or tbench prints", DBENCH),
+    lines!("ebizzy", "what it prints", EBIZZY),
+    lines!("kernbench", "what it prints", KERNBENCH),
+    lines!("mutilate", "what it prints", MUTILATE),
+    lines!("rados-bench", "what it prints", RADOS_BENCH),
+    lines!("redis-benchmark", "what it prints, also with -q", REDIS_BENCHMARK),
+    lines!("schbench", "what it prints since 2021", SCHBENCH),
+    lines!("stream", "what it prints", STREAM),
+    lines!("unixbench", "what it prints", UNIXBENCH),
+    lines!("wrk", "what it or wrk2 prints", WRK),
+    lines!("ycsb", "what it prints", YCSB),
 ];
 
 impl Format {
@@ -157,10 +204,35 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// The format of a text; `None` if no format or several recognise it.
-    pub fn recognise(text: &str) -> Option<&'static Format> {
-        let mut matching = FORMATS.iter().filter(|format| (format.recognise)(text));
-        matching.next().filter(|_| matching.next().is_none())
+    /// The format of a file's text. `name` is its name in errors.
+    ///
+    /// # Errors
+    /// No format recognises it, or several do.
+    pub fn of(name: &str, text: &str) -> Result<&'static Format> {
+        ensure!(!text.trim().is_empty(), "{name} is empty: was the tool interrupted?");
+        let mut found: Vec<&Format> = FORMATS.iter().filter(|f| (f.recognise)(text)).collect();
+        if found.len() > 1 {
+            // What perf stat prints may stand below the output of the program that it counted.
+            found.retain(|format| format.name != "perf-stat-text");
+        }
+        match found[..] {
+            [format] => Ok(format),
+            [one, other, ..] => bail!(
+                "{name} has the output of {} and of {}: say with --format which one to read",
+                one.name,
+                other.name
+            ),
+            [] => match refusal(text) {
+                Some(why) => bail!("{name} {why}"),
+                None => {
+                    let line = |f: &Format| format!("\n  {:17} {}", f.name, f.about);
+                    let expected: String = FORMATS.iter().map(line).collect();
+                    bail!(
+                        "the format of {name} was not recognised; name it with --format:{expected}"
+                    )
+                }
+            },
+        }
     }
 
     /// Parses one file. `name` is its name in errors.
@@ -174,47 +246,6 @@ impl Format {
             bail!("{name} has no results: {} expects {}", self.name, self.about);
         }
         Ok(foreign)
-    }
-}
-
-/// Outputs that knee knows and does not read: parts of their texts, and what to do.
-const NOT_READ: &[(&[&str], &str)] = &[
-    (
-        &["lock_stat version"],
-        "is /proc/lock_stat, which has no rate of operations: knee explain finds locks itself",
-    ),
-    (
-        &["contended", "total wait", "max wait"],
-        "is a table of perf lock, which has no rate of operations: knee explain finds locks itself",
-    ),
-    (
-        &["\"point_estimate\"", "\"confidence_interval\""],
-        "is the estimates.json of criterion, which has no single values: make a CSV of its sample.json, with the \
-         columns variant,metric,value",
-    ),
-    (
-        &["Wakeup Latencies percentiles"],
-        "is the output of schbench, which has percentiles of latencies only: make a CSV of them, with the columns \
-         variant,metric,value",
-    ),
-    (
-        &["%stddev", "fail:runs"],
-        "is a part of a mail of the kernel test robot without its table: import the whole mail",
-    ),
-];
-
-/// Why a text is not read although its tool is known, and which output to import instead.
-fn refusal(text: &str) -> Option<&'static str> {
-    let is_terse =
-        |line: &str| line.split(';').nth(1).is_some_and(|field| field.starts_with("fio-"));
-    if text.starts_with("command,mean,stddev,") {
-        Some("is the CSV of hyperfine, which has means only: import the file of --export-json")
-    } else if text.lines().any(is_terse) {
-        Some("is the terse output of fio: import that of --output-format=json")
-    } else {
-        let has = |part: &str| text.contains(part);
-        let found = NOT_READ.iter().find(|(parts, _)| parts.iter().all(|part| has(part)));
-        found.map(|(_, why)| *why)
     }
 }
 

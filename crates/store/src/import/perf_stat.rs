@@ -18,22 +18,32 @@ const LACKS: &[&str] = &[
 ];
 
 /// What perf writes in place of a value.
-const NO_VALUE: [&str; 2] = ["<not counted>", "<not supported>"];
+pub const NO_VALUE: [&str; 2] = ["<not counted>", "<not supported>"];
 
 /// Events whose value says how long the command took, the best first.
 const TIMES: [&str; 2] = ["perf.duration_time", "perf.task_clock"];
 
+/// What perf computes from several events.
+pub const DERIVED: &str = "metrics that perf derives";
+
 /// When an interval of -I ended, since the start of the run.
 const INTERVAL: &str = "perf.interval_end_s";
 
-/// Separators that people give -x.
+/// Separators that people give -x. Blanks are none but behind the time of -I.
 const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
+const BLANK: char = ' ';
 
 /// Whether a text has a line of an event.
 pub fn recognise(text: &str) -> bool {
-    let events = || text.lines().filter(|line| !is_heading(line));
-    let is_event = |line| is_json(line) || separator(of_interval(line).1).is_some();
-    events().next().is_some_and(is_event)
+    // Scripts write the version or the command above.
+    const ABOVE_MAX: usize = 3;
+    let mut lines = text.lines().filter(|line| !is_heading(line)).take(ABOVE_MAX + 1);
+    lines.any(is_event)
+}
+
+fn is_event(line: &str) -> bool {
+    let (interval, rest) = of_interval(line);
+    is_json(line) || interval.is_some() || separator(rest).is_some()
 }
 
 fn is_heading(line: &str) -> bool {
@@ -47,11 +57,11 @@ fn is_json(line: &str) -> bool {
 /// The end of the interval in s that a line of perf stat -I begins with, and the rest.
 fn of_interval(line: &str) -> (Option<f64>, &str) {
     let rest = line.trim_start();
-    let found = SEPARATORS.iter().find_map(|separator| {
-        let (time, rest) = rest.split_once(*separator)?;
+    let found = SEPARATORS.into_iter().chain([BLANK]).find_map(|separator| {
+        let (time, rest) = rest.split_once(separator)?;
         // perf prints nanoseconds; a value of an event has no such number of decimals.
         let (_, decimals) = time.split_once('.')?;
-        (decimals.len() == 9 && self::separator(rest).is_some())
+        (decimals.len() == 9 && is_between(separator, rest))
             .then(|| Some((time.parse().ok()?, rest)))?
     });
     found.map_or((None, line), |(time, rest)| (Some(time), rest))
@@ -60,21 +70,23 @@ fn of_interval(line: &str) -> (Option<f64>, &str) {
 /// The separator of a line with value, unit, event, maybe the deviation of repeats, run time and share of
 /// the time.
 fn separator(line: &str) -> Option<char> {
-    SEPARATORS.into_iter().find(|separator| {
-        let fields: Vec<&str> = line.split(*separator).collect();
-        let is_value = |text: &str| NO_VALUE.contains(&text) || text.parse::<f64>().is_ok();
-        let rest = fields.get(3..).unwrap_or_default();
-        let times = match rest {
-            [deviation, rest @ ..] if deviation.ends_with('%') => rest,
-            rest => rest,
-        };
-        // Terse lines of fio have its version in place of the unit.
-        is_value(fields[0])
-            && !fields.get(1).is_some_and(|unit| unit.contains(|c: char| c.is_ascii_digit()))
-            && fields.get(2).is_some_and(|event| event.starts_with(|c: char| c.is_alphabetic()))
-            && matches!(times, [ran, share, ..] if ran.parse::<u64>().is_ok()
-                && share.parse::<f64>().is_ok())
-    })
+    SEPARATORS.into_iter().find(|separator| is_between(*separator, line))
+}
+
+fn is_between(separator: char, line: &str) -> bool {
+    let fields: Vec<&str> = line.split(separator).collect();
+    let is_value = |text: &str| NO_VALUE.contains(&text) || text.parse::<f64>().is_ok();
+    let rest = fields.get(3..).unwrap_or_default();
+    let times = match rest {
+        [deviation, rest @ ..] if deviation.ends_with('%') => rest,
+        rest => rest,
+    };
+    // Terse lines of fio have its version in place of the unit.
+    is_value(fields[0])
+        && !fields.get(1).is_some_and(|unit| unit.contains(|c: char| c.is_ascii_digit()))
+        && fields.get(2).is_some_and(|event| event.starts_with(|c: char| c.is_alphabetic()))
+        && matches!(times, [ran, share, ..] if ran.parse::<u64>().is_ok()
+            && share.parse::<f64>().is_ok())
 }
 
 /// An event of one run.
@@ -94,7 +106,7 @@ struct Event<'a> {
 pub fn read(file: &File) -> Result<Foreign> {
     let mut foreign = Foreign::new(TIMES[0], ReplicationUnit::Run, LACKS);
     let mut run = Counts::default();
-    let mut first = None;
+    let (mut first, mut above) = (None, None);
     let mut multiplexed = false;
     for (index, line) in file.text.lines().enumerate() {
         if line.starts_with("# started on") {
@@ -103,24 +115,29 @@ pub fn read(file: &File) -> Result<Foreign> {
         if is_heading(line) {
             continue;
         }
+        if first.is_none() && !line.starts_with('{') && !is_event(line) {
+            above.get_or_insert((index + 1, line));
+            foreign.leave("lines above the events", line);
+            continue;
+        }
         let parsed: Value;
         let event = if line.starts_with('{') {
             let reading = || format!("line {}: expected a JSON object of an event", index + 1);
             parsed = serde_json::from_str(line).with_context(reading)?;
+            if parsed.get("event").is_none() && parsed.get("metric-value").is_some() {
+                *foreign.unread.entry(DERIVED.to_string()).or_default() += 1;
+                continue;
+            }
             json_event(&parsed).with_context(reading)?
         } else {
             csv_event(line, index + 1)?
         };
         let name = format!("perf.{}", metric_word(event.name));
-        let unit = match event.unit {
-            "" => "1",
-            "msec" => "ms",
-            unit => unit,
-        };
+        let (unit, factor) = unit_of(&event);
         foreign.describe(&name, unit, Neither);
         first.get_or_insert_with(|| name.clone());
         if event.has_derived {
-            *foreign.unread.entry("metrics that perf derives".to_string()).or_default() += 1;
+            *foreign.unread.entry(DERIVED.to_string()).or_default() += 1;
         }
         multiplexed |= event.counted_percent.is_some_and(|percent| percent < 99.995);
         if NO_VALUE.contains(&event.value) {
@@ -128,13 +145,16 @@ pub fn read(file: &File) -> Result<Foreign> {
         }
         let Some(value) = number(event.value, index + 1, event.name)? else { continue };
         ensure!(
-            run.add(event.interval_s, name, value),
+            run.add(event.interval_s, name, value * factor),
             "line {}: {} appears twice in one run: import runs from files of their own",
             index + 1,
             event.name
         );
     }
     add_run(&mut foreign, run);
+    if let (None, Some((number, line))) = (&first, above) {
+        csv_event(line, number)?;
+    }
     let has = |name: &&&str| foreign.metrics.contains_key(**name);
     let primary = TIMES.iter().find(has).map(|name| name.to_string()).or(first);
     foreign.primary = primary.unwrap_or_default();
@@ -150,17 +170,29 @@ pub fn read(file: &File) -> Result<Foreign> {
     Ok(foreign)
 }
 
+/// The unit of an event's metric, and what its value is multiplied by.
+fn unit_of<'a>(event: &Event<'a>) -> (&'a str, f64) {
+    let is_clock = ["task-clock", "cpu-clock"].iter().any(|one| event.name.starts_with(one));
+    match event.unit {
+        // Newer versions, such as 6.17, print clocks of -x as ns without a unit.
+        "" if is_clock && !event.value.contains('.') => ("ms", 1e-6),
+        "" => ("1", 1.0),
+        "msec" => ("ms", 1.0),
+        unit => (unit, 1.0),
+    }
+}
+
 /// What was counted in one run so far.
 #[derive(Default)]
-struct Counts {
-    values: BTreeMap<String, f64>,
+pub struct Counts {
+    pub values: BTreeMap<String, f64>,
     /// What each interval of -I counted, with its end in s.
-    intervals: Vec<(f64, BTreeMap<String, f64>)>,
+    pub intervals: Vec<(f64, BTreeMap<String, f64>)>,
 }
 
 impl Counts {
     /// Adds a count; returns whether it is the first of its name, or of its name in its interval.
-    fn add(&mut self, interval_s: Option<f64>, name: String, value: f64) -> bool {
+    pub fn add(&mut self, interval_s: Option<f64>, name: String, value: f64) -> bool {
         let Some(end_s) = interval_s else {
             return self.values.insert(name, value).is_none();
         };
@@ -172,25 +204,30 @@ impl Counts {
         let last = self.intervals.last_mut();
         last.is_some_and(|(_, values)| values.insert(name, value).is_none())
     }
+
+    /// The run, whose intervals are samples.
+    pub fn into_run(self, foreign: &mut Foreign) -> ForeignRun {
+        if !self.intervals.is_empty() {
+            foreign.describe(INTERVAL, "s", Neither);
+        }
+        let sample = |(end_s, mut values): (f64, BTreeMap<String, f64>)| {
+            values.insert(INTERVAL.to_string(), end_s);
+            values
+        };
+        ForeignRun {
+            cell: ForeignCell::new("command"),
+            values: self.values,
+            samples: self.intervals.into_iter().map(sample).collect(),
+            ..ForeignRun::default()
+        }
+    }
 }
 
 fn add_run(foreign: &mut Foreign, run: Counts) {
-    if run.values.is_empty() {
-        return;
+    if !run.values.is_empty() {
+        let run = run.into_run(foreign);
+        foreign.runs.push(run);
     }
-    if !run.intervals.is_empty() {
-        foreign.describe(INTERVAL, "s", Neither);
-    }
-    let sample = |(end_s, mut values): (f64, BTreeMap<String, f64>)| {
-        values.insert(INTERVAL.to_string(), end_s);
-        values
-    };
-    foreign.runs.push(ForeignRun {
-        cell: ForeignCell::new("command"),
-        values: run.values,
-        samples: run.intervals.into_iter().map(sample).collect(),
-        ..ForeignRun::default()
-    });
 }
 
 fn json_event(event: &Value) -> Option<Event<'_>> {
@@ -208,7 +245,8 @@ fn json_event(event: &Value) -> Option<Event<'_>> {
 
 fn csv_event(line: &str, number: usize) -> Result<Event<'_>> {
     let (interval_s, line) = of_interval(line);
-    let Some(separator) = separator(line) else {
+    let blank = Some(BLANK).filter(|_| interval_s.is_some());
+    let Some(separator) = separator(line).or(blank) else {
         bail!(
             "line {number}: expected VALUE,UNIT,EVENT,TIME,PERCENT as perf stat -x, writes it, without -A \
              (values of single CPUs)"

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
-use records::Better::{Lower, Neither};
+use records::Better::{Higher, Lower, Neither};
 use records::{HostFacts, ReplicationUnit};
 
 use crate::import::{File, Foreign, ForeignCell, ForeignRun, amount, better_by_name, metric_word};
@@ -63,7 +63,7 @@ fn message(line: &str) -> Option<(bool, &str)> {
 pub fn read(file: &File) -> Result<Foreign> {
     let mut foreign = Foreign::new("operations_per_s", ReplicationUnit::Run, LACKS);
     foreign.describe("stress-ng.real_time_s", "s", Neither);
-    foreign.describe(PER_CPU_SECOND, "1/s", records::Better::Higher);
+    foreign.describe(PER_CPU_SECOND, "1/s", Higher);
     foreign.describe("stress-ng.cpu_percent_per_instance", "%", Neither);
     let mut reader = Reader { foreign, ..Reader::new() };
     if is_yaml(file.text) {
@@ -99,7 +99,10 @@ impl Reader {
         // Since 2023 a summary follows, which is no part of the table.
         let (mut in_table, mut has_kind) = (false, false);
         for (index, line) in text.lines().enumerate() {
-            let Some((is_metric, words)) = message(line) else { continue };
+            let Some((is_metric, words)) = message(line) else {
+                self.foreign.leave("other lines", line);
+                continue;
+            };
             if has_kind && !is_metric && self.summary(words) {
                 in_table = false;
                 continue;
@@ -112,8 +115,8 @@ impl Reader {
                 self.table = self.foreign.runs.len();
             } else if words.starts_with("miscellaneous metrics:") {
                 self.miscellaneous = true;
-            } else if in_table {
-                self.words(words, index + 1)?;
+            } else if !in_table || !self.words(words, index + 1)? {
+                self.foreign.leave("other lines", words);
             }
         }
         Ok(())
@@ -152,15 +155,19 @@ impl Reader {
         }
     }
 
-    fn words(&mut self, words: &str, line: usize) -> Result<()> {
+    /// Reads a row of the table; returns whether it is one.
+    fn words(&mut self, words: &str, line: usize) -> Result<bool> {
         let fields: Vec<&str> = words.split_whitespace().collect();
-        let [name, numbers @ ..] = &fields[..] else { return Ok(()) };
-        if numbers.first().is_none_or(|field| field.parse::<f64>().is_err()) {
+        let is_number = |field: &&str| field.parse::<f64>().is_ok();
+        let [name, numbers @ ..] = &fields[..] else { return Ok(true) };
+        if !numbers.first().is_some_and(is_number) {
             // Units below the headings, or messages.
-            return Ok(());
+            return Ok(false);
         }
-        if self.miscellaneous {
-            return self.other(name, numbers, line);
+        // Before 2022, a stressor's own metrics stand below its row.
+        if self.miscellaneous || numbers.get(1).is_some_and(|field| !is_number(field)) {
+            self.other(name, numbers, line)?;
+            return Ok(true);
         }
         ensure!(
             numbers.len() >= COLUMNS_MIN,
@@ -171,12 +178,12 @@ impl Reader {
         for ((_, metric), field) in COLUMNS.iter().zip(numbers) {
             self.put(metric, field, line)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Reads a further metric: "close 1358756.32 close calls per sec (geometric mean of 2 instances)".
     fn other(&mut self, name: &str, fields: &[&str], line: usize) -> Result<()> {
-        let words = fields[1..].join(" ");
+        let words = fields[1..].join(" ").replace("/sec", " per sec");
         let what = words.split('(').next().unwrap_or_default().trim();
         let cell = workload(name);
         let of_stressor = |run: &ForeignRun| run.cell.workload == cell;
@@ -214,7 +221,11 @@ impl Reader {
         self.missing += value.is_none() as usize;
         if !COLUMNS.iter().any(|(_, known)| *known == metric) {
             let lower = metric.contains("nanosec") || metric.contains("latency");
-            let better = if lower { Lower } else { better_by_name(metric) };
+            let better = match unit(metric) {
+                _ if lower => Lower,
+                "1" => better_by_name(metric),
+                _ => Higher,
+            };
             self.foreign.describe(metric, unit(metric), better);
         }
         if let (Some(run), Some(value)) = (self.foreign.runs.last_mut(), value) {
@@ -280,7 +291,8 @@ fn unit(metric: &str) -> &'static str {
         ("mb_per_sec", "MB/s"),
         ("gb_per_sec", "GB/s"),
     ];
-    let of_start = known.iter().find(|(start, _)| words.starts_with(start));
+    let is_part = |part: &str| words.starts_with(part) || words.ends_with(part);
+    let of_start = known.iter().find(|(part, _)| is_part(part));
     of_start.map_or_else(|| if words.contains("per_sec") { "1/s" } else { "1" }, |(_, unit)| unit)
 }
 

@@ -15,36 +15,48 @@ const LACKS: &[&str] = &[
     "options of the test, CPUs, host and kernel are not recorded",
 ];
 
-/// The first word of each output.
+/// What stands before the version in the first line of each output.
 const HEADING: &str = "sysbench ";
 
 /// The section that every test prints.
 const GENERAL: &str = "sysbench.general_statistics.";
+const GENERAL_SECTION: &str = "general_statistics";
 const EVENTS: &str = "total_number_of_events";
 const SECONDS: &str = "total_time";
 
 /// What stands before the results.
-const STARTED: [&str; 2] = ["Threads started!", "General statistics:"];
+const STARTED: [&str; 3] = ["Threads started!", "General statistics:", OLD_GENERAL];
+/// The section that every test prints in 0.4.
+const OLD_GENERAL: &str = "Test execution summary:";
 
-/// The section of latencies in 0.5.
-const RESPONSE_TIME: &str = "response_time";
+/// The sections of latencies in 0.5, and in 0.4.
+const RESPONSE_TIMES: [&str; 2] = ["response_time", "per_request_statistics"];
 
-/// Whether a text has the heading and the section that every test prints.
+/// Whether a text has the section that every test prints.
 pub fn recognise(text: &str) -> bool {
     let has = |start: &str| text.lines().any(|line| line.starts_with(start));
-    has(HEADING) && has("General statistics:")
+    (has("General statistics:") || has(OLD_GENERAL)) && text.contains("total number of events:")
+}
+
+/// Whether a line is the first of an output; scripts may write something before it.
+fn is_heading(line: &str) -> bool {
+    let at = line.find(HEADING).filter(|at| *at == 0 || line[..*at].ends_with(' '));
+    at.is_some_and(|at| line[at + HEADING.len()..].starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Reads a run for each output.
 pub fn read(file: &File) -> Result<Foreign> {
     let mut foreign = Foreign::new("operations_per_s", ReplicationUnit::Run, LACKS);
-    let mut run: Option<Reading> = None;
+    // A log without its first lines is of one output.
+    let has_heading = file.text.lines().any(is_heading);
+    let mut run = (!has_heading).then(Reading::default);
     for (index, line) in file.text.lines().enumerate() {
-        if line.starts_with(HEADING) {
+        if is_heading(line) {
             finish(&mut foreign, run.replace(Reading::new(line)));
-        } else if let Some(run) = &mut run
-            && !run.line(line, index + 1)?
-        {
+            continue;
+        }
+        let is_read = run.as_mut().map_or(Ok(false), |run| run.line(line, index + 1))?;
+        if !is_read {
             foreign.leave("other lines", line);
         }
     }
@@ -69,7 +81,8 @@ struct Reading {
 impl Reading {
     fn new(heading: &str) -> Reading {
         // 0.5 has a colon behind it.
-        let version = heading.split_whitespace().nth(1).unwrap_or_default();
+        let after = heading.split_once(HEADING).map_or("", |(_, after)| after);
+        let version = after.split_whitespace().next().unwrap_or_default();
         let version = version.trim_end_matches(':').to_string();
         Reading { version, ..Reading::default() }
     }
@@ -92,7 +105,8 @@ impl Reading {
         if name == "Number of threads" {
             self.threads = count(text, number, name)?;
         } else if text.is_empty() {
-            self.section = metric_word(name);
+            let is_general = name == OLD_GENERAL.trim_end_matches(':');
+            self.section = if is_general { GENERAL_SECTION.into() } else { metric_word(name) };
             self.test = test_of(&self.section).unwrap_or(&self.test).to_string();
         } else if line.starts_with(char::is_whitespace) && !self.section.is_empty() {
             return Ok(self.number(name, text));
@@ -100,6 +114,10 @@ impl Reading {
             // The memory test prints its rate outside of sections.
             self.test = "memory".to_string();
             self.rate("memory", text);
+        } else if name == "Operations performed" {
+            // 0.4 prints a line of its own.
+            self.test = "fileio".to_string();
+            return Ok(false);
         } else {
             return Ok(!self.has_started);
         }
@@ -116,8 +134,17 @@ impl Reading {
         let value = number.parse::<f64>().ok().filter(|v| v.is_finite());
         let Some(value) = value.filter(|value| *value >= 0.0) else { return false };
         let unit = match (self.section.as_str(), name) {
-            (section, _) if section.starts_with("latency_ms") || section == RESPONSE_TIME => "ms",
-            _ if is_seconds || name.starts_with("execution time") => "s",
+            (section, _)
+                if section.starts_with("latency_ms") || RESPONSE_TIMES.contains(&section) =>
+            {
+                "ms"
+            }
+            _ if is_seconds
+                || name.starts_with("total time taken")
+                || name.starts_with("execution time") =>
+            {
+                "s"
+            }
             _ if name.contains("MiB/s") => "MiB/s",
             _ if name.ends_with("/s") || name.contains("per second") => "1/s",
             _ => "1",
@@ -127,7 +154,8 @@ impl Reading {
         let word = metric_word(&name.replace("MiB/s", "mib_per_s").replace("/s", "_per_s"));
         // 0.5 has "approx.  99 percentile", and its own word for a latency.
         let word = word.trim_start_matches("approx_").to_string();
-        let section = if self.section == RESPONSE_TIME { "latency_ms" } else { &self.section };
+        let is_latency = RESPONSE_TIMES.contains(&&self.section[..]);
+        let section = if is_latency { "latency_ms" } else { &self.section };
         let name = format!("{section}.{word}");
         self.numbers.push((format!("sysbench.{name}"), unit, value));
         // Mean and deviation over threads.
@@ -197,7 +225,8 @@ fn test_of(section: &str) -> Option<&'static str> {
 
 /// Adds the run of an output. An output without events was interrupted.
 fn finish(foreign: &mut Foreign, run: Option<Reading>) {
-    let Some(run) = run else { return };
+    // `prepare` and `cleanup` start nothing.
+    let Some(run) = run.filter(|run| run.has_started) else { return };
     let events = run.value(&format!("{GENERAL}{EVENTS}"));
     let seconds = run.value(&format!("{GENERAL}{SECONDS}")).filter(|s| *s > 0.0);
     let mut values = BTreeMap::new();
@@ -219,7 +248,9 @@ fn finish(foreign: &mut Foreign, run: Option<Reading>) {
     let cell = ForeignCell { form: Form::Threads, tasks: run.threads, ..ForeignCell::new(test) };
     foreign.runs.push(ForeignRun {
         cell,
-        options: BTreeMap::from([("version".to_string(), run.version)]),
+        options: BTreeMap::from_iter(
+            Some(("version".to_string(), run.version)).filter(|(_, version)| !version.is_empty()),
+        ),
         values,
         failed: rate.is_none().then(|| "the output has no total number of events".to_string()),
         samples: run.intervals,

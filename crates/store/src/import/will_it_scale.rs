@@ -22,16 +22,24 @@ const LACKS: &[&str] = &[
     "the name of the test is only in the name of the file",
 ];
 
-/// Whether the first line is that of runtest.py.
+/// Whether the first line is that of runtest.py, or stands below its command.
 pub fn recognise(text: &str) -> bool {
-    text.lines().next().is_some_and(|line| line.trim_end().starts_with("tasks,processes,"))
+    const ABOVE_MAX: usize = 3;
+    text.lines().take(ABOVE_MAX + 1).any(is_heading)
+}
+
+fn is_heading(line: &str) -> bool {
+    line.trim_end().starts_with("tasks,processes,")
 }
 
 /// Reads a run for each row and form.
 pub fn read(file: &File) -> Result<Foreign> {
     let mut foreign = Foreign::new(RATE, ReplicationUnit::Sample, LACKS);
     foreign.describe(IDLE, "%", Better::Neither);
-    let mut rows = csv::rows(file.text);
+    let above = file.text.lines().position(is_heading).unwrap_or(0);
+    let table: usize = file.text.split_inclusive('\n').take(above).map(str::len).sum();
+    file.text.lines().take(above).for_each(|line| foreign.leave("lines above the table", line));
+    let mut rows = csv::rows(&file.text[table..]);
     let expected = || format!("line 1: expected the columns {}", HEADER.join(","));
     let (_, header) = rows.next().transpose()?.with_context(expected)?;
     let column = |name: &str| header.iter().position(|heading| heading == name);
@@ -42,6 +50,7 @@ pub fn read(file: &File) -> Result<Foreign> {
     let mut seen = BTreeMap::new();
     for row in rows {
         let (line, fields) = row?;
+        let line = line + above;
         ensure!(
             fields.len() == header.len(),
             "line {line}: {} fields, but the header has {}; is the file truncated?",

@@ -7,7 +7,7 @@ use store::import::{Input, Telling, assemble};
 use super::{fixture_text, session};
 
 /// What a record says of its numbers, but for the file that it was made of.
-fn said(name: &str, text: &str) -> Option<String> {
+pub fn said(name: &str, text: &str) -> Option<String> {
     let input = Input::from_bytes(std::path::Path::new(name), text.as_bytes()).ok()?;
     let imported = assemble(&[input], &Telling::default(), session()).ok()?;
     let record = &imported.record;
@@ -15,7 +15,7 @@ fn said(name: &str, text: &str) -> Option<String> {
 }
 
 /// Start and end of each number in a text: digits, maybe with a point, that no letter stands before.
-fn numbers(text: &str) -> Vec<(usize, usize)> {
+pub fn numbers(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
@@ -186,52 +186,54 @@ fn stress_ng() {
     check(
         "stress-ng.log",
         expect![[r#"
-        line 1: 7558
-        line 1: 1
-        line 2: 7558
-        line 3: 7558
-        line 4: 7558
-        line 5: 7558
-        line 5: 0.00
-        line 6: 7558
-        line 7: 7558
-        line 8: 7558
-        line 8: 1
-        line 9: 7558
-        line 9: 1.03
-        line 10: 7601
-        line 10: 1
-        line 11: 7601
-        line 12: 7601
-        line 13: 7601
-    "#]],
+            not read from stress-ng.log: other lines (2 numbers)
+            line 1: 7558
+            line 1: 1
+            line 2: 7558
+            line 3: 7558
+            line 4: 7558
+            line 5: 7558
+            line 5: 0.00
+            line 6: 7558
+            line 7: 7558
+            line 8: 7558
+            line 8: 1
+            line 9: 7558
+            line 9: 1.03
+            line 10: 7601
+            line 10: 1
+            line 11: 7601
+            line 12: 7601
+            line 13: 7601
+        "#]],
     );
     check(
         "stress-ng-2023.log",
         expect![[r#"
-        line 1: 101
-        line 1: 1
-        line 1: 0
-        line 2: 101
-        line 3: 101
-        line 4: 101
-        line 5: 101
-        line 6: 101
-        line 7: 101
-        line 7: 4
-        line 8: 101
-        line 8: 0
-        line 9: 101
-        line 9: 4
-        line 9: 4
-        line 10: 101
-        line 10: 0
-        line 11: 101
-        line 11: 0
-        line 12: 101
-        line 12: 1
-        line 12: 0.00
-    "#]],
+            not read from stress-ng-2023.log: other lines (4 numbers)
+            line 1: 101
+            line 1: 1
+            line 1: 0
+            line 2: 101
+            line 3: 101
+            line 4: 101
+            line 5: 101
+            line 6: 101
+            line 7: 101
+            line 7: 4
+            line 8: 101
+            line 8: 0
+            line 9: 101
+            line 9: 4
+            line 9: 4
+            line 10: 101
+            line 10: 0
+            line 11: 101
+            line 11: 0
+            line 12: 101
+            line 12: 1
+            line 12: 0.00
+        "#]],
     );
     check(
         "stress-ng.yaml",
@@ -412,17 +414,15 @@ fn benchmarks_of_the_kernel() {
     check(
         "perf_bench.txt",
         expect![[r#"
-        not read from perf_bench.txt: other lines (8 numbers)
-        line 2: 20
-        line 16: 4242
-        line 16: 8
-        line 16: 1024
-        line 16: 10
-        line 18: 0
-        line 18: 0
-        line 18: 0
-        line 18: 512000
-    "#]],
+            not read from perf_bench.txt: other lines (8 numbers)
+            line 16: 4242
+            line 16: 1024
+            line 16: 10
+            line 18: 0
+            line 18: 0
+            line 18: 0
+            line 18: 512000
+        "#]],
     );
     check(
         "hackbench.txt",

@@ -31,7 +31,7 @@ fn what_shows_no_format_says_which_there_are() {
         error.contains("the format of x.txt was not recognised; name it with --format:"),
         "{error}"
     );
-    assert!(error.contains("\n  fs_mark        its log or output"), "{error}");
+    assert!(error.contains("\n  fs_mark           its log or output"), "{error}");
     let error = read("", &Telling::default()).unwrap_err();
     assert!(error.contains("x.txt is empty: was the tool interrupted?"), "{error}");
     let error = import(&["fio.json", "hyperfine.json"], &[]).unwrap_err().to_string();
@@ -244,4 +244,39 @@ fn outputs_that_lack_runs_are_refused_with_the_one_that_has_them() {
         "--export-json",
     );
     refused("3;fio-3.33;a;0;0;528\n", "--output-format=json");
+    refused("a: (groupid=0, jobs=1): err= 0: pid=7: x\n  read: IOPS=86\n", "--output-format=json");
+    refused(
+        "# Samples: 12 of event 'cycles'\n# Event count (approx.): 5\n# Overhead  Command\n 9.5%  main\n",
+        "perf.data",
+    );
+    refused("main 7322 606499.090607: 1 cycles: 7fff _start+0x0 (main)\n", "perf.data");
+    refused(
+        "Benchmark  Mode  Cnt  Score  Error  Units\nA.b  avgt  5  1.5 ± 0.1  ns/op\n",
+        "-rf json",
+    );
+    refused("progress: 1.0 s, 7.0 tps, lat 435.396 ms stddev 120.347\n", "the whole output");
+    refused("1650260552 5178 26171317 177284491527 1136 44462 0 0\n", "what pgbench prints");
+    refused(
+        "{\"sampling_mode\":\"Flat\",\"iters\":[1.0],\"times\":[5.0]}\n",
+        "what cargo bench prints",
+    );
+    // A tool without a remedy of its own is at least named.
+    refused("MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0\n16384 1 1 10.0 23446.5\n", "netperf");
+    refused(
+        "{\"end\": {\"sum_sent\": {\"bits_per_second\": 9.5e9}}}\n",
+        "iperf3, which knee does not read",
+    );
+}
+
+#[test]
+fn wide_tables_that_are_no_scans_are_not_taken_for_one() {
+    for text in [
+        "name,users,city\na,many,x\n",
+        "threads,processes,note\n1,2,a\n",
+        "user,time\na,1.5\n",
+        "threads\n1\n2\n",
+    ] {
+        let error = read(text, &Telling::default()).unwrap_err();
+        assert!(error.contains("was not recognised"), "{text}: {error}");
+    }
 }

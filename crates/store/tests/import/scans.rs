@@ -84,3 +84,49 @@ fn a_table_over_threads_is_a_curve() {
     assert_eq!(points, [(1, 1), (8, 8)]);
     assert_eq!(cpus.runs[1].0.value("operations_per_s"), Some(9.5e6));
 }
+
+#[test]
+fn the_scanned_column_may_stand_anywhere_and_words_make_cells() {
+    let text = "when,lock,size, threads, time sec, misses, run\n\
+                11:40:33,mutex,16, 1, 0.03, 176890.5, 0\n\
+                11:40:34,mutex,16, 4, 0.01, NA, 1\n\
+                11:40:35,ticket,16, 1, 0.04, 85260, 0\n";
+    let found = imported(&[("set.csv".to_string(), text.to_string())]);
+    assert_eq!(found.format.name, "scan");
+    let parameters = [("mutex", 1), ("mutex", 4), ("ticket", 1)].map(|(lock, threads)| {
+        format!("set 0 {{\"lock\": \"{lock}\", \"size\": \"16\", \"threads\": \"{threads}\"}}")
+    });
+    assert_eq!(points(&found), parameters);
+    let values = |metric: &str| -> Vec<Option<f64>> {
+        found.runs.iter().map(|(run, _)| run.value(metric)).collect()
+    };
+    assert_eq!(values("time.elapsed_time"), [0.03, 0.01, 0.04].map(Some));
+    assert_eq!(values("misses"), [Some(176890.5), None, Some(85260.0)]);
+    assert_eq!(found.record.experiment.compare.metric, "time.elapsed_time");
+    let warning = &found.record.warnings[0].text;
+    assert!(warning.contains("column run (3 numbers), column when (9 numbers)"), "{warning}");
+}
+
+#[test]
+fn a_table_between_blanks_with_its_header_in_a_comment_is_a_curve() {
+    let text = "# made by run.sh\n# cores  mutex  mcs\n1  5.5  4.5\n2  3.5  4.25\n4  1.5  4.0\n8  0.5  4.0\n";
+    let found = imported(&[("locks.dat".to_string(), text.to_string())]);
+    let cpus: Vec<_> = found.record.points.iter().map(|point| point.cpus).collect();
+    assert_eq!(cpus, [1, 2, 4, 8]);
+    assert_eq!(found.runs[1].0.value("mcs"), Some(4.25));
+}
+
+#[test]
+fn outputs_with_other_numbers_of_connections_are_one_curve_over_them() {
+    let output = |connections: u32| {
+        let text = format!(
+            "Running 5s test @ http://127.0.0.1/\n  2 threads and {connections} connections\n  \
+             Thread Stats   Avg      Stdev     Max   +/- Stdev\nRequests/sec:   {connections}05.69\n"
+        );
+        (format!("web-{connections}.txt"), text)
+    };
+    let found = points(&imported(&[2, 4, 8, 16].map(output)));
+    let expected =
+        [2, 4, 8, 16].map(|n| format!("web 0 {{\"connections\": \"{n}\", \"threads\": \"2\"}}"));
+    assert_eq!(found, expected);
+}

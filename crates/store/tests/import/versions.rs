@@ -131,13 +131,14 @@ fn stress_ng_s_summary_since_2023_is_no_part_of_its_table() {
         "stress-ng",
         "stress-ng-2023.log",
         expect![[r#"
-        Runs, blocks false, about operations_per_s, 1 blocks planned
-        metric stress-ng.nanosecs_per_futex_wake: ns, lower
-        metric stress-ng.operations_per_cpu_s: 1/s, higher
-        metric stress-ng.real_time_s: s, -
-        point 0 cell 0 "stress-ng-2023": stress-ng.futex processes on 0 x 4 {}
-        run of 0 in 0: {"operations": 1000000.0, "operations_per_s": 16666.67, "stress-ng.nanosecs_per_futex_wake": 1500.0, "stress-ng.operations_per_cpu_s": 8333.33, "stress-ng.real_time_s": 60.0, "time.system_time": 100.0, "time.user_time": 20.0}
-    "#]],
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric stress-ng.nanosecs_per_futex_wake: ns, lower
+            metric stress-ng.operations_per_cpu_s: 1/s, higher
+            metric stress-ng.real_time_s: s, -
+            point 0 cell 0 "stress-ng-2023": stress-ng.futex processes on 0 x 4 {}
+            run of 0 in 0: {"operations": 1000000.0, "operations_per_s": 16666.67, "stress-ng.nanosecs_per_futex_wake": 1500.0, "stress-ng.operations_per_cpu_s": 8333.33, "stress-ng.real_time_s": 60.0, "time.system_time": 100.0, "time.user_time": 20.0}
+            warning: not read from stress-ng-2023.log: other lines (4 numbers)
+        "#]],
     );
 }
 
@@ -329,17 +330,18 @@ fn perf_bench_and_hackbench_print_rates_or_times() {
         "perf-bench",
         "perf_bench.txt",
         expect![[r#"
-        Runs, blocks false, about operations_per_s, 1 blocks planned
-        metric perf-bench.stddev_percent: %, lower
-        metric perf-bench.time_per_operation_us: us, lower
-        point 0 cell 0 "perf_bench": perf-bench.sched/messaging processes on 0 x 400 {"groups": "10"}
-        point 1 cell 1 "perf_bench": perf-bench.sched/pipe processes on 0 x 0 {}
-        point 2 cell 2 "perf_bench": perf-bench.futex/hash processes on 0 x 0 {}
-        run of 0 in 0: {"wall_s": 0.308}
-        run of 1 in 0: {"operations": 1000000.0, "operations_per_s": 195180.0, "perf-bench.time_per_operation_us": 5.123456, "wall_s": 5.123}
-        run of 2 in 0: {"operations_per_s": 510000.0, "perf-bench.stddev_percent": 0.12, "wall_s": 10.0}
-        warning: not read from perf_bench.txt: other lines (8 numbers)
-    "#]],
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric perf-bench.operations_per_s_and_thread: 1/s, higher
+            metric perf-bench.stddev_percent: %, lower
+            metric perf-bench.time_per_operation_us: us, lower
+            point 0 cell 0 "perf_bench": perf-bench.sched/messaging processes on 0 x 400 {"groups": "10", "senders_per_group": "20"}
+            point 1 cell 1 "perf_bench": perf-bench.sched/pipe processes on 0 x 0 {}
+            point 2 cell 2 "perf_bench": perf-bench.futex/hash threads on 0 x 8 {}
+            run of 0 in 0: {"wall_s": 0.308}
+            run of 1 in 0: {"operations": 1000000.0, "operations_per_s": 195180.0, "perf-bench.time_per_operation_us": 5.123456, "wall_s": 5.123}
+            run of 2 in 0: {"operations_per_s": 4080000.0, "perf-bench.operations_per_s_and_thread": 510000.0, "perf-bench.stddev_percent": 0.12, "wall_s": 10.0}
+            warning: not read from perf_bench.txt: other lines (8 numbers)
+        "#]],
     );
     check(
         "perf-bench",
