@@ -201,15 +201,20 @@ impl<M: Machine> Task<'_, M> {
         let (before, rounds) = (self.last_try.get(), self.rounds.get());
         self.ends_wait();
         self.depend(place);
+        if !matches!(op, Op::Store(_)) {
+            self.comes_round(state);
+        }
         self.forget(state);
         let ordering = match (op, ordering(order)) {
             (Op::Store(_), Ordering::Acquire) => Ordering::Relaxed,
             (Op::Store(_), Ordering::AcqRel) => Ordering::Release,
             (_, ordering) => ordering,
         };
-        self.has_effect();
         self.tells_dependencies();
         let old = with_size!(place.size, self.op(place, op, ordering));
+        if op.written(old, place.size).is_some() {
+            self.has_effect();
+        }
         if !matches!(op, Op::Store(_)) {
             self.notes_read();
             if op.written(old, place.size).is_none_or(|new| new == old) {
