@@ -21,7 +21,7 @@ use super::harness::{
 };
 use super::hash::mix;
 use super::request::Request;
-use super::schedule::{FLUSH, SPURIOUS, Schedule, TIME_OUT, Turn};
+use super::schedule::{FLUSH, SIGNAL, Schedule, Turn, is_by_itself};
 use super::shortest::{Shortest, shortest};
 use super::state::SystemState;
 use super::visited::{Visit, Visited};
@@ -99,11 +99,11 @@ pub fn replay(
     options: &Options,
     schedule: &Schedule,
 ) -> io::Result<Result<ReplayResult, String>> {
-    let by_itself = schedule.0.iter().any(|turn| turn.1 == SPURIOUS);
+    let by_itself = schedule.0.iter().any(|turn| is_by_itself(turn.1));
     let spurious_wakeups = options.spurious_wakeups || by_itself;
     let options = &Options { spurious_wakeups, ..*options };
     // Which stores run ahead is learned by a search, and a schedule names them by number.
-    let is_promise = |turn: &Turn| (PROMISES..TIME_OUT).contains(&turn.1);
+    let is_promise = |turn: &Turn| (PROMISES..SIGNAL).contains(&turn.1);
     let has_promises = options.memory.reads_old() && schedule.0.iter().any(is_promise);
     let ahead = if has_promises { searched(setup, options)?.ahead } else { Vec::new() };
     let followed = followed(setup, options, schedule, &ahead)?;
@@ -350,7 +350,7 @@ impl<'s, 'a> Search<'s, 'a> {
             && let Some(persistent) = world.persistent_task()
         {
             let is_other = |&(task, alternative): &Turn| {
-                usize::from(task) != persistent || alternative >= TIME_OUT
+                usize::from(task) != persistent || alternative >= SIGNAL
             };
             frame.turns.sort_by_key(is_other);
             let own = frame.turns.iter().filter(|turn| !is_other(turn)).count();
