@@ -117,6 +117,8 @@ pub(crate) enum Target {
     Place(Space, usize),
     /// A hook, by its index.
     Hook(usize),
+    /// What a weak symbol stands for that nobody defines: no address.
+    Nowhere,
 }
 
 /// An address to be filled in once the blocks have theirs.
@@ -174,6 +176,8 @@ impl Program {
         let file =
             ElfFile64::<object::Endianness>::parse(bytes).context("reading the object file")?;
         let mut parts = Parts::new(file)?;
+        parts.hook(Hook::Trapped, "");
+        parts.hook(Hook::Trap, "knee_trap");
         let [mut code, mut data, mut thread_local] = parts.blocks()?;
         let relocations = parts.relocations()?;
         parts.refuse_unseen(assembly)?;
@@ -252,6 +256,12 @@ impl Program {
     pub(crate) fn is_wide(&self) -> bool {
         let is_wide = |one: &Instruction| one.action == Action::WideCompareExchange;
         self.hooks.contains(&Hook::BeginWide) || self.instructions.iter().any(is_wide)
+    }
+
+    /// The number of a hook that each program has.
+    pub(crate) fn hook(&self, hook: Hook) -> usize {
+        let number = self.hooks.iter().position(|one| *one == hook);
+        number.expect("it was added before all others")
     }
 
     /// Whether readers share it.
@@ -493,7 +503,7 @@ impl<'a> Parts<'a> {
             let (space, start) = base.context("it uses a section that knee does not load")?;
             return Ok(Target::Place(space, start + symbol.address() as usize));
         }
-        let name = symbol.name()?.to_string();
+        let (name, is_weak) = (symbol.name()?.to_string(), symbol.is_weak());
         if let Some(given) = self.given.get(&name) {
             return self.target(*given);
         }
@@ -505,12 +515,19 @@ impl<'a> Parts<'a> {
         self.unseen.extend(unseen);
         let hook = unseen.map(|_| Hook::Nothing).or_else(|| Hook::named(&name));
         let Some(hook) = hook else {
+            if is_weak {
+                return Ok(Target::Nowhere);
+            }
             let at = self.line_of_use(index).unwrap_or_default();
             return Err(hooks::missing(&name, &at).into());
         };
+        Ok(self.hook(hook, &name))
+    }
+
+    fn hook(&mut self, hook: Hook, name: &str) -> Target {
         self.hooks.push(hook);
-        self.names.push(name);
-        Ok(Target::Hook(self.hooks.len() - 1))
+        self.names.push(name.to_string());
+        Target::Hook(self.hooks.len() - 1)
     }
 
     /// Where a symbol is used first: `line 12: `.

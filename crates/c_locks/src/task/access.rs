@@ -65,6 +65,7 @@ pub(super) use with_size;
 impl<M: Machine> Task<'_, M> {
     /// Only the task's state matters of everything that it has read.
     pub(super) fn forget(&self, state: u64) {
+        self.hooks_called.set(0);
         self.m.forget_history(self.mark, self.with_flow(state));
     }
 

@@ -26,6 +26,7 @@ use super::shortest::{Shortest, shortest};
 use super::state::SystemState;
 use super::visited::{Visit, Visited};
 use super::{Options, Setup, TASKS_MAX};
+use crate::Unsupported;
 use crate::steppable::SavedStack;
 
 /// The result of a search.
@@ -137,6 +138,9 @@ struct Search<'s, 'a> {
     last_number: u32,
     result: SearchResult,
 }
+
+/// Steps of an interleaving at most: each is kept, with memory as it was.
+const DEPTH_MAX: usize = 400_000;
 
 /// A state on the path.
 #[derive(Default)]
@@ -332,6 +336,14 @@ impl<'s, 'a> Search<'s, 'a> {
     fn push(&mut self, fingerprint: u64, stacks: [u32; TASKS_MAX]) -> Result<(), Fault> {
         self.last_number += 1;
         self.result.gave_up = self.visited.len() as u64 >= self.options.states_max;
+        if self.depth >= DEPTH_MAX {
+            return Err(Fault::Unsupported(Unsupported::new(
+                format!(
+                    "an interleaving with more than {DEPTH_MAX} steps, such as a loop that counts on, whose states all differ"
+                ),
+                "give the loop an end after few turns, or try random schedules (--sample 100000)",
+            )));
+        }
         if self.frames.len() == self.depth {
             self.frames.push(Frame::default());
         }
