@@ -176,8 +176,6 @@ impl Program {
         let file =
             ElfFile64::<object::Endianness>::parse(bytes).context("reading the object file")?;
         let mut parts = Parts::new(file)?;
-        parts.hook(Hook::Trapped, "");
-        parts.hook(Hook::Trap, "knee_trap");
         let [mut code, mut data, mut thread_local] = parts.blocks()?;
         let relocations = parts.relocations()?;
         parts.refuse_unseen(assembly)?;
@@ -356,8 +354,8 @@ impl<'a> Parts<'a> {
             given,
             bases: BTreeMap::new(),
             text: Vec::new(),
-            hooks: Vec::new(),
-            names: Vec::new(),
+            hooks: vec![Hook::Trapped, Hook::Trap],
+            names: vec![String::new(), "knee_trap".to_string()],
             reached,
             unseen: BTreeSet::new(),
         })

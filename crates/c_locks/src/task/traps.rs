@@ -29,12 +29,12 @@ const TICKS_MAX: u32 = 10;
 /// Bytes of the handler's stack, where a thread has none.
 const HANDLER_STACK: usize = 64 << 10;
 
-/// Why a search has no stack for the code, and what to do.
+/// Why code that uses up its stack is not checked, and what to do.
 pub const TOO_DEEP: &str = "the functions that a task is in need more than 64 KiB of stack";
 pub const NOT_SO_DEEP: &str =
     "leave recursion out, and make large local variables static _Thread_local";
 
-/// Of a loop that comes to no step of a search, and what to do.
+/// Why a loop that comes to no step is not checked, and what to do.
 pub const WITHOUT_END: &str = "it goes on and on without an access to what tasks share: a loop without an end, or a wait for a plain \
                                variable that the compiler reads only once";
 pub const HAS_END: &str =
@@ -53,7 +53,7 @@ pub struct Trap {
     stack: usize,
     /// The memory that it wanted, if that is known.
     address: Option<usize>,
-    /// Of a jump to no code: where what jumped returns to.
+    /// Where the function returns to that has jumped to no code.
     caller: usize,
 }
 

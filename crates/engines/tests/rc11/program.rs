@@ -118,7 +118,7 @@ impl Random {
     }
 }
 
-/// The same, with a load of each thread done twice in a row, as in a loop that waits: a sequentially consistent one, if it has one.
+/// A program with a load of each thread done twice in a row, as in a loop that waits: a sequentially consistent one, if it has one.
 pub fn repeating(mut program: Program) -> Program {
     for thread in &mut program.threads {
         let is_load = |it: &Statement| matches!(it, Statement::Load(..));
