@@ -178,6 +178,7 @@ pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
 impl<M: Machine> Called for Task<'_, M> {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
         let hook = self.instance.program.hooks[frame.hook as usize];
+        self.counts_hook();
         if let Some(value) = self.finds_quickly(hook, arguments[0], frame) {
             return value;
         }
@@ -198,6 +199,7 @@ impl<M: Machine> Called for Task<'_, M> {
     }
 
     fn instructed(&self, frame: &mut InstructionFrame) {
+        self.counts_hook();
         self.stops(std::ptr::from_ref(frame) as usize, size_of::<InstructionFrame>());
         let number = match self.instance.program.hooks[frame.hook as usize] {
             Hook::Instruction(number) => number,
@@ -256,13 +258,17 @@ impl<M: Machine> Task<'_, M> {
         }
     }
 
-    /// The code has stopped in a call, whose frame of this many bytes ends its stack.
-    fn stops(&self, frame: usize, bytes: usize) {
-        self.end.set(frame + bytes);
+    /// The code comes to one hook after the other: some time to a step, too.
+    fn counts_hook(&self) {
         self.hooks_called.set(self.hooks_called.get() + 1);
         if self.hooks_called.get() > HOOKS_MAX {
             self.refuse(traps::WITHOUT_END, traps::HAS_END);
         }
+    }
+
+    /// The code has stopped in a call, whose frame of this many bytes ends its stack.
+    fn stops(&self, frame: usize, bytes: usize) {
+        self.end.set(frame + bytes);
         if self.base.get() - self.end.get() > CALLS_MAX {
             self.refuse(traps::TOO_DEEP, traps::NOT_SO_DEEP);
         }
