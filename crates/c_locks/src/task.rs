@@ -38,7 +38,7 @@ use tries::{Rounds, Try};
 const CHOICES_MAX: u32 = 16;
 
 /// Calls of hooks between two steps: more than of a loop that takes time on purpose.
-const HOOKS_MAX: u64 = 1 << 26;
+const HOOKS_MAX: u64 = 1 << 25;
 
 /// Bytes of the stack for the code's own functions: the rest is for knee's, and for the message of a fault.
 const CALLS_MAX: usize = 64 << 10;

@@ -24,7 +24,7 @@ const CLOCK: i32 = libc::SIGVTALRM;
 /// Between two signals of the clock.
 const TICK_S: i64 = 1;
 /// Ticks in a row, between which the code has come to no access, until it is said to have no end.
-const TICKS_MAX: u32 = 10;
+const TICKS_MAX: u32 = 5;
 
 /// Bytes of the handler's stack, where a thread has none.
 const HANDLER_STACK: usize = 64 << 10;
