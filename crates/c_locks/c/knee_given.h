@@ -128,13 +128,21 @@ int knee_given_pthread_mutex_unlock(pthread_mutex_t *mutex)
 	return 0;
 }
 
-/* Condition variables. A wait ends by a signal that came after its mutex was free. */
+/* Condition variables. A wait ends by a signal that came after its mutex was free. EINTR is none of its ends. One may be destroyed
+ * and its memory freed as soon as its waiters are signalled: what they then find there is the number of no other one. */
+#define KNEE_OF_A_CONDITION (1 << 20)
 
 int knee_given_pthread_condattr_init(int *attr) { *attr = 0; return 0; }
 int knee_given_pthread_condattr_destroy(int *attr) { (void)attr; return 0; }
 int knee_given_pthread_condattr_setclock(int *attr, int clock) { (void)attr; (void)clock; return 0; }
 int knee_given_pthread_condattr_setpshared(int *attr, int shared) { (void)attr; (void)shared; return 0; }
-int knee_given_pthread_cond_init(unsigned int *cond, const int *attr) { (void)attr; *cond = 0; return 0; }
+static unsigned int knee_conditions;
+int knee_given_pthread_cond_init(unsigned int *cond, const int *attr)
+{
+	(void)attr;
+	__atomic_store_n(cond, __atomic_fetch_add(&knee_conditions, 1 << 8, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	return 0;
+}
 int knee_given_pthread_cond_destroy(unsigned int *cond) { (void)cond; return 0; }
 
 static inline int knee_cond_wait(unsigned int *cond, pthread_mutex_t *mutex, int timed)
@@ -143,7 +151,7 @@ static inline int knee_cond_wait(unsigned int *cond, pthread_mutex_t *mutex, int
 	long end;
 
 	knee_given_pthread_mutex_unlock(mutex);
-	end = syscall(SYS_futex, cond, 0, seen, timed ? mutex : 0, 0, 0);
+	end = syscall(SYS_futex, cond, KNEE_OF_A_CONDITION, seen, timed ? mutex : 0, 0, 0);
 	timed = end < 0 && errno == ETIMEDOUT;
 	knee_given_pthread_mutex_lock(mutex);
 	return timed ? ETIMEDOUT : 0;
@@ -354,7 +362,7 @@ int knee_given_pthread_equal(unsigned long one, unsigned long other) { return on
 
 /* std::condition_variable, whose functions are in the library: a condition variable; a unique_lock begins with its mutex. */
 
-void knee_given__ZNSt18condition_variableC1Ev(unsigned int *cond) { *cond = 0; }
+void knee_given__ZNSt18condition_variableC1Ev(unsigned int *cond) { knee_given_pthread_cond_init(cond, 0); }
 void knee_given__ZNSt18condition_variableD1Ev(unsigned int *cond) { (void)cond; }
 void knee_given__ZNSt18condition_variable10notify_oneEv(unsigned int *cond) { knee_signal(cond, 1); }
 void knee_given__ZNSt18condition_variable10notify_allEv(unsigned int *cond) { knee_signal(cond, 1 << 30); }
@@ -362,6 +370,12 @@ void knee_given__ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE(unsign
 {
 	knee_cond_wait(cond, *lock, 0);
 }
+
+/* A std::shared_ptr counts by atomics, unless the library says that there is one thread. */
+char knee_given___libc_single_threaded = 0;
+
+/* Without type information, std::make_shared asks the library whether its own type is asked for. */
+int knee_given__ZNSt19_Sp_make_shared_tag5_S_eqERKSt9type_info(const void *type) { (void)type; return 0; }
 
 /* Atomic accesses of 16 bytes: plain ones, while no other of 16 bytes is under way. */
 

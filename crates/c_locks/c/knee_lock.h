@@ -33,23 +33,23 @@ extern "C" {
 
 /* Instead of a lock, any data structure: what a task does again and again, an expression with `shared`, a pointer to what all
  * tasks share. assert() says what must hold then, knee_cpu() which task it is. */
-#define KNEE_OPERATION(type, operate) \
-	KNEE_EXTERN void knee_operate(type *shared) { (void)shared; operate; }
+#define KNEE_OPERATION(type, ...) \
+	KNEE_EXTERN void knee_operate(type *shared) { (void)shared; __VA_ARGS__; }
 
 /* Whether all is right when every task has ended: an expression with `shared`, and knee_operations(), the number of
  * operations of all tasks. May be left out. */
-#define KNEE_CHECK(type, right) \
-	KNEE_EXTERN int knee_check(type *shared) { (void)shared; return !!(right); }
+#define KNEE_CHECK(type, ...) \
+	KNEE_EXTERN int knee_check(type *shared) { (void)shared; return !!(__VA_ARGS__); }
 unsigned long knee_operations(void);
 
 /* Brings a lock, or what is shared, into its first state, before any task runs: an expression with `lock` or `shared`. May be
  * left out. */
-#define KNEE_PREPARE(type, prepare) \
-	KNEE_EXTERN void knee_prepare(type *lock) { type *shared = lock; (void)shared; prepare; }
+#define KNEE_PREPARE(type, ...) \
+	KNEE_EXTERN void knee_prepare(type *lock) { type *shared = lock; (void)shared; __VA_ARGS__; }
 
 /* Whether the lock is free again, when no task holds or wants it: an expression with `lock`. May be left out. */
-#define KNEE_AT_REST(type, free) \
-	KNEE_EXTERN int knee_at_rest(type *lock) { (void)lock; return !!(free); }
+#define KNEE_AT_REST(type, ...) \
+	KNEE_EXTERN int knee_at_rest(type *lock) { (void)lock; return !!(__VA_ARGS__); }
 
 /* A line for code that is made for x86 alone: volatile reads acquire and volatile writes release, as loads and stores of x86 do.
  * Without it they order nothing. */

@@ -101,7 +101,7 @@ impl Pass {
         } else if accesses_atomically(words) {
             let place = self.place();
             self.unseen(format!("{place}: the compiler's own {}", one_space(words)));
-        } else if is_refused(words) {
+        } else if is_refused(words) || divides(words) {
             self.call();
         }
     }
@@ -227,6 +227,13 @@ fn is_refused(instruction: &str) -> bool {
     STARTS.iter().any(|start| instruction.starts_with(start))
 }
 
+/// Whether it may fail for its operands: then its line is told, too.
+fn divides(instruction: &str) -> bool {
+    ["divb", "divw", "divl", "divq"]
+        .iter()
+        .any(|end| name(instruction).trim_start_matches('i') == *end)
+}
+
 fn is_call(instruction: &str) -> bool {
     ["call", "callq"].contains(&name(instruction))
 }
@@ -310,7 +317,7 @@ mod tests {
         }
         assert!(inline("pause; cpuid").text.contains("\tcall knee_unseen_0\n"));
         let pointed = annotate("\tcall\t*8(%rdi)\n").text;
-        for part in ["\tmovq\t8(%rdi), %r11\n", "\ttestq\t%r11, %r11\n", "\tcall\t*%r11\n"] {
+        for part in ["\tmovq\t8(%rdi), %r11\n", "\tcall knee_pointer_call\n", "\tcall\t*%r11\n"] {
             assert!(pointed.contains(part), "no '{part}' in {pointed}");
         }
         let fence = annotate("\tcall\t__tsan_atomic_signal_fence@PLT\n\tcall\tf@PLT\n").text;

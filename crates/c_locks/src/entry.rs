@@ -44,6 +44,9 @@ pub struct InstructionFrame {
 unsafe extern "C-unwind" {
     /// Calls a C function with one argument. Stores the address at which its stack begins.
     pub fn knee_c_enter(function: usize, argument: usize, base: *mut usize) -> u64;
+    /// Where the function that is called first returns to.
+    pub fn knee_c_returned();
+    pub fn knee_c_returned_apart();
     /// Where the stubs of hooks jump to.
     pub fn knee_c_hooked();
     /// As `knee_c_enter`, on a stack that ends at `top`. Clears it in the end.
@@ -65,7 +68,7 @@ unsafe extern "C-unwind" {
 #[cfg(not(target_arch = "x86_64"))]
 pub use elsewhere::{
     knee_c_enter, knee_c_enter_apart, knee_c_hooked, knee_c_hooked_apart, knee_c_instruction,
-    knee_c_instruction_apart,
+    knee_c_instruction_apart, knee_c_returned, knee_c_returned_apart,
 };
 
 /// Where there is no way into C code yet, `compile` refuses every lock, and nothing calls these.
@@ -76,6 +79,14 @@ mod elsewhere {
     }
 
     pub unsafe fn knee_c_enter_apart(_: usize, _: usize, _: *mut usize, _top: usize) -> u64 {
+        unreachable!("no lock in C is compiled on this architecture")
+    }
+
+    pub fn knee_c_returned() {
+        unreachable!("no lock in C is compiled on this architecture")
+    }
+
+    pub fn knee_c_returned_apart() {
         unreachable!("no lock in C is compiled on this architecture")
     }
 
@@ -147,6 +158,8 @@ std::arch::global_asm!(
     "xor r14d, r14d",
     "xor r15d, r15d",
     "call r8",
+    ".globl knee_c_returned",
+    "knee_c_returned:",
     "add rsp, 8",
     ".cfi_adjust_cfa_offset -8",
     "knee_pop_registers",
@@ -276,6 +289,8 @@ std::arch::global_asm!(
     "xor r14d, r14d",
     "xor r15d, r15d",
     "call r8",
+    ".globl knee_c_returned_apart",
+    "knee_c_returned_apart:",
     "mov rdx, rax",
     "knee_clear_apart",
     "mov rcx, rsp",

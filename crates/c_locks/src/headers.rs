@@ -24,7 +24,7 @@ pub const GIVEN: &str = "knee_given_";
 /// Whether knee gives this function of the C library.
 pub fn is_given(symbol: &str) -> bool {
     let mut rest = GIVEN_HEADER.split(GIVEN).skip(1);
-    rest.any(|text| text.strip_prefix(symbol).is_some_and(|after| after.starts_with('(')))
+    rest.any(|text| text.strip_prefix(symbol).is_some_and(|after| after.starts_with(['(', ' '])))
 }
 
 /// Headers of the kernel that the files of its locks include: all stand for knee's.

@@ -63,6 +63,8 @@ pub enum Hook {
     Abort,
     /// An instruction that ends the program, as of `__builtin_trap`.
     Trap,
+    /// Where the code goes when the processor has refused one of its instructions.
+    Trapped,
     /// Before a call by a pointer, which may lead to no function.
     PointerCall,
     Bytes(BytesFunction),
@@ -227,6 +229,8 @@ impl Hook {
             "knee_operations" => Hook::Operations,
             "knee_wide_begin" => Hook::BeginWide,
             "knee_wide_end" => Hook::EndWide,
+            // Flags of floating-point numbers, which no code of a lock asks for.
+            "__atomic_feraiseexcept" => Hook::Nothing,
             // A task that waits is not run, and output goes nowhere.
             "sched_yield" | "thrd_yield" | "pthread_yield" | "poll" | "sleep" | "usleep"
             | "nanosleep" | "clock_nanosleep" | "stderr" | "stdout" | "perror" | "printf"
@@ -298,7 +302,10 @@ impl Hook {
 
     /// Whether its call leaves all registers as they are: the compiler knows of no call there.
     pub fn keeps_registers(self) -> bool {
-        matches!(self, Hook::Instruction(_) | Hook::Access | Hook::Trap | Hook::PointerCall)
+        matches!(
+            self,
+            Hook::Instruction(_) | Hook::Access | Hook::Trap | Hook::Trapped | Hook::PointerCall
+        )
     }
 
     /// Whether it is an access that several tasks may do at a time, or a fence.
@@ -371,6 +378,20 @@ pub fn missing(symbol: &str, at: &str) -> Unsupported {
         _ if symbol.starts_with("_ZNSt6thread") => {
             Unsupported::new(format!("{at}it makes a std::thread: {THREADS}"), AS_TASKS)
         }
+        "fork" | "vfork" | "clone" | "clone3" | "posix_spawn" | "system" | "popen" => {
+            Unsupported::new(format!("{calls}, which starts a process: {THREADS}"), AS_TASKS)
+        }
+        "setjmp" | "_setjmp" | "__sigsetjmp" | "longjmp" | "_longjmp" | "siglongjmp" => {
+            Unsupported::new(
+                format!("{calls}: a search follows no jumps from one function into another"),
+                "let the functions return",
+            )
+        }
+        "signal" | "sigaction" | "raise" | "kill" | "tgkill" | "pthread_kill" | "alarm"
+        | "setitimer" | "sigwait" | "pause" => Unsupported::new(
+            format!("{calls}: a search has no signals"),
+            "leave the call out of what is checked; what the handler does can be a task's",
+        ),
         _ if symbol.starts_with("_ZNSt6chrono") && symbol.ends_with("3nowEv") => Unsupported::new(
             format!(
                 "{at}it asks a clock of std::chrono, which gives another value each time, and a search repeats its steps"

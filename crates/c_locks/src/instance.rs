@@ -34,6 +34,8 @@ const LINE: usize = 64;
 /// `push number; jmp [rip + 0]`, and the address.
 const STUB_BYTES: usize = 24;
 const SLOT_BYTES: usize = 16;
+/// Bytes of an instruction at most, and one.
+const INSTRUCTION_BYTES: usize = 16;
 /// How far code may be from the variables that it refers to.
 const REACH: usize = 1 << 30;
 
@@ -247,6 +249,27 @@ impl Instance {
         found.ok().map(|index| &self.accesses[index].1)
     }
 
+    /// From where to where the code and its constants lie.
+    pub fn code_range(&self) -> [usize; 2] {
+        [self.code.start, self.code.start + self.code.bytes]
+    }
+
+    /// Where the code goes when the processor has refused one of its instructions.
+    pub fn trapped(&self) -> usize {
+        let number = self.program.hook(Hook::Trapped);
+        self.code.start + stubs_of(&self.program).start + number * STUB_BYTES
+    }
+
+    /// The source line of an instruction: that of the call before it, or of what is noted behind it.
+    pub fn site_of_instruction(&self, address: usize) -> CodeSite {
+        let offset = address.wrapping_sub(self.code.start);
+        let sites = &self.program.sites;
+        let next = sites.partition_point(|(at, _)| *at < offset);
+        let behind = sites.get(next).filter(|(at, _)| at - offset < INSTRUCTION_BYTES);
+        let site = behind.or_else(|| sites.get(next.checked_sub(1)?));
+        site.map_or(CodeSite { file: "", line: 0, column: 0 }, |(_, site)| *site)
+    }
+
     /// The source line of the call that returns to this address.
     pub fn site(&self, return_address: usize) -> CodeSite {
         let offset = return_address.wrapping_sub(self.code.start);
@@ -357,7 +380,7 @@ impl Code {
             self.stub(hook, program.hooks[hook].keeps_registers());
         }
         for relocation in &program.relocations {
-            self.relocate(relocation)?;
+            self.relocate(program, relocation)?;
         }
         let (Decoded { mut accesses, unneeded, refused }, frames) = self.decode(program)?;
         program.refuse_instructions(&refused)?;
@@ -444,6 +467,7 @@ impl Code {
             Target::Place(Space::Data, offset) => self.data + offset,
             Target::Place(Space::ThreadLocal, offset) => offset,
             Target::Hook(hook) => self.stub_address(hook),
+            Target::Nowhere => 0,
         }
     }
 
@@ -456,7 +480,7 @@ impl Code {
         slot
     }
 
-    fn relocate(&mut self, relocation: &Relocation) -> Result<()> {
+    fn relocate(&mut self, program: &Program, relocation: &Relocation) -> Result<()> {
         let Relocation { place: (space, offset), kind, target, addend } = *relocation;
         let place = self.address(Target::Place(space, offset));
         if space == Space::ThreadLocal {
@@ -465,6 +489,10 @@ impl Code {
             );
         }
         let address = match kind {
+            // A call that nobody comes to: its code has looked at the address before.
+            RelocationKind::Relative if target == Target::Nowhere => {
+                self.stub_address(program.hook(Hook::Trap))
+            }
             RelocationKind::Slot => self.slot(target, false),
             RelocationKind::ThreadLocalPair => self.slot(target, true),
             RelocationKind::ThreadLocalStart => {

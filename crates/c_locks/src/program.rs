@@ -117,6 +117,8 @@ pub(crate) enum Target {
     Place(Space, usize),
     /// A hook, by its index.
     Hook(usize),
+    /// What a weak symbol stands for that nobody defines: no address.
+    Nowhere,
 }
 
 /// An address to be filled in once the blocks have theirs.
@@ -254,6 +256,12 @@ impl Program {
         self.hooks.contains(&Hook::BeginWide) || self.instructions.iter().any(is_wide)
     }
 
+    /// The number of a hook that each program has.
+    pub(crate) fn hook(&self, hook: Hook) -> usize {
+        let number = self.hooks.iter().position(|one| *one == hook);
+        number.expect("it was added before all others")
+    }
+
     /// Whether readers share it.
     pub fn is_read_write_lock(&self) -> bool {
         matches!(self.entries, Entries::ReadWriteLock { .. })
@@ -346,8 +354,8 @@ impl<'a> Parts<'a> {
             given,
             bases: BTreeMap::new(),
             text: Vec::new(),
-            hooks: Vec::new(),
-            names: Vec::new(),
+            hooks: vec![Hook::Trapped, Hook::Trap],
+            names: vec![String::new(), "knee_trap".to_string()],
             reached,
             unseen: BTreeSet::new(),
         })
@@ -493,7 +501,7 @@ impl<'a> Parts<'a> {
             let (space, start) = base.context("it uses a section that knee does not load")?;
             return Ok(Target::Place(space, start + symbol.address() as usize));
         }
-        let name = symbol.name()?.to_string();
+        let (name, is_weak) = (symbol.name()?.to_string(), symbol.is_weak());
         if let Some(given) = self.given.get(&name) {
             return self.target(*given);
         }
@@ -505,12 +513,19 @@ impl<'a> Parts<'a> {
         self.unseen.extend(unseen);
         let hook = unseen.map(|_| Hook::Nothing).or_else(|| Hook::named(&name));
         let Some(hook) = hook else {
+            if is_weak {
+                return Ok(Target::Nowhere);
+            }
             let at = self.line_of_use(index).unwrap_or_default();
             return Err(hooks::missing(&name, &at).into());
         };
+        Ok(self.hook(hook, &name))
+    }
+
+    fn hook(&mut self, hook: Hook, name: &str) -> Target {
         self.hooks.push(hook);
-        self.names.push(name);
-        Ok(Target::Hook(self.hooks.len() - 1))
+        self.names.push(name.to_string());
+        Target::Hook(self.hooks.len() - 1)
     }
 
     /// Where a symbol is used first: `line 12: `.

@@ -11,6 +11,7 @@ mod flow;
 mod futex;
 mod heap;
 mod instruction;
+mod traps;
 mod tries;
 mod wide;
 
@@ -30,10 +31,17 @@ use crate::entry::{
 use crate::hooks::Hook;
 use crate::instance::Instance;
 use flow::{Flow, Head};
+use traps::Trap;
 use tries::{Rounds, Try};
 
 /// Choices of one `knee_choose` at most.
 const CHOICES_MAX: u32 = 16;
+
+/// Calls of hooks between two steps: more than of a loop that takes time on purpose.
+const HOOKS_MAX: u64 = 1 << 25;
+
+/// Bytes of the stack for the code's own functions: the rest is for knee's, and for the message of a fault.
+const CALLS_MAX: usize = 64 << 10;
 
 /// A call into C code.
 struct Task<'a, M: Machine> {
@@ -62,6 +70,8 @@ struct Task<'a, M: Machine> {
     /// Where the hook stands that is running, or was last.
     site: Cell<CodeSite>,
     errno: Cell<i32>,
+    /// How often a hook was called since the call began, or since the last step of the search.
+    hooks_called: Cell<u64>,
     /// What registers and the stack depend on, where that matters.
     flow: Option<&'a RefCell<Flow>>,
     /// Where it may be in a loop that only reads.
@@ -71,6 +81,8 @@ struct Task<'a, M: Machine> {
 trait Called {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64;
     fn instructed(&self, frame: &mut InstructionFrame);
+    fn way_out(&self, trap: &mut Trap) -> Option<[usize; 2]>;
+    fn hooks_called(&self) -> u64;
 }
 
 thread_local! {
@@ -116,9 +128,11 @@ fn enter<M: Machine>(
         returns_to: Cell::new(0),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),
+        hooks_called: Cell::new(0),
         flow: following.map(|(flow, _)| flow),
         head: following.map(|(_, head)| head),
     };
+    traps::expect_traps(instance.code_range());
     task.runs();
     instance.uses_stack(m.task(), std::ptr::from_ref(&task) as usize);
     let (function, base) = (instance.function(function), task.base.as_ptr());
@@ -164,6 +178,7 @@ pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
 impl<M: Machine> Called for Task<'_, M> {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
         let hook = self.instance.program.hooks[frame.hook as usize];
+        self.counts_hook();
         if let Some(value) = self.finds_quickly(hook, arguments[0], frame) {
             return value;
         }
@@ -184,12 +199,15 @@ impl<M: Machine> Called for Task<'_, M> {
     }
 
     fn instructed(&self, frame: &mut InstructionFrame) {
+        self.counts_hook();
         self.stops(std::ptr::from_ref(frame) as usize, size_of::<InstructionFrame>());
         let number = match self.instance.program.hooks[frame.hook as usize] {
             Hook::Instruction(number) => number,
             Hook::Trap => self.fail("it ends with an instruction that traps".to_string()),
+            Hook::Trapped => self.ends_by_trap(),
             Hook::PointerCall => {
                 self.flows_to(frame.return_address);
+                self.site.set(self.instance.site(frame.return_address as usize));
                 return self.calls_by_pointer(frame.registers[instruction::R11] as usize);
             }
             _ => {
@@ -204,6 +222,14 @@ impl<M: Machine> Called for Task<'_, M> {
         self.comes_to(frame.return_address);
         self.instruction(number, frame, state);
         self.runs();
+    }
+
+    fn way_out(&self, trap: &mut Trap) -> Option<[usize; 2]> {
+        self.ends_at(trap)
+    }
+
+    fn hooks_called(&self) -> u64 {
+        self.hooks_called.get()
     }
 }
 
@@ -221,14 +247,31 @@ impl<M: Machine> Task<'_, M> {
         if address == 0 {
             self.fail("it calls a function by a null pointer".to_string());
         }
+        if (self.end.get()..self.base.get()).contains(&address) {
+            self.refuse(
+                "it calls a nested function by a pointer, whose code the compiler puts on the stack",
+                "make it a function of the file, and pass what it needs",
+            );
+        }
         if !self.instance.is_function(address) {
             self.fail("it calls a function by a pointer to no function".to_string());
+        }
+    }
+
+    /// The code comes to one hook after the other: some time to a step, too.
+    fn counts_hook(&self) {
+        self.hooks_called.set(self.hooks_called.get() + 1);
+        if self.hooks_called.get() > HOOKS_MAX {
+            self.refuse(traps::WITHOUT_END, traps::HAS_END);
         }
     }
 
     /// The code has stopped in a call, whose frame of this many bytes ends its stack.
     fn stops(&self, frame: usize, bytes: usize) {
         self.end.set(frame + bytes);
+        if self.base.get() - self.end.get() > CALLS_MAX {
+            self.refuse(traps::TOO_DEEP, traps::NOT_SO_DEEP);
+        }
         if let Some(stacks) = &self.instance.apart {
             stacks.set_end(self.m.task(), frame + bytes);
             if frame % STACK_ALIGN < STACK_GUARD {

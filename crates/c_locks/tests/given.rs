@@ -247,6 +247,20 @@ fn files_in_cplusplus_have_new_and_the_locks_of_std() {
     let throws = "if (s->items.size() == 1) throw std::runtime_error(\"one\");";
     check("a.cc", &with(notifies, throws), &[(X86, "it throws an exception")]);
     check("a.cc", &with(notifies, &throws.replace("== 1", "== 2")), &[(X86, "holds")]);
+    let shares = "#include <cassert>\n#include <memory>\n#include <mutex>\n#include <knee_lock.h>\nstruct pair { int one, two; };\n\
+        struct shared { std::mutex mutex; std::shared_ptr<pair> p; };\n\
+        static void operate(shared *s) {\n\
+        \tauto next = std::make_shared<pair>(pair{2, 2});\n\
+        \tstd::unique_lock<std::mutex> lock(s->mutex);\n\
+        \tif (knee_cpu()) s->p = next; else next = s->p;\n\
+        \tlock.unlock();\n\
+        \tassert(next->one == next->two);\n}\n\
+        KNEE_OPERATION(shared, operate(shared))\n\
+        KNEE_PREPARE(shared, (new (shared) struct shared)->p = std::make_shared<pair>(pair{1, 1}))\n";
+    check("a.cc", shares, &[(X86, "holds"), (RC11, "holds")]);
+    let plain = shares.replace("lock(s->mutex)", "lock(s->mutex, std::defer_lock)");
+    let plain = plain.replace("lock.unlock();", "");
+    check("a.cc", &plain, &[(X86, "data race")]);
 }
 
 #[test]
@@ -446,4 +460,64 @@ fn rounds_of_several_loads_are_searched_to_the_last_one() {
     // It gives up only after the last round.
     check("a.c", &queue("assert(0);"), &[(X86, "assertion failed")]);
     check("a.c", &queue("assert(tries < 1000);"), &[(X86, "assertion failed")]);
+}
+
+/// A condition variable whose memory is freed as soon as its only waiter is signalled, and taken again for another one.
+#[test]
+fn a_condition_variable_may_go_once_its_waiters_are_signalled() {
+    let text = operation(
+        "struct waiter { pthread_cond_t cond; int said; };",
+        "pthread_mutex_t mutex; struct waiter *waits; int done;",
+        "pthread_mutex_init(&s->mutex, NULL);",
+        "struct waiter *mine;
+        pthread_mutex_lock(&s->mutex);
+        if (knee_cpu()) {
+            mine = s->waits = malloc(sizeof(*mine));
+            pthread_cond_init(&mine->cond, NULL);
+            while (!s->done) pthread_cond_wait(&mine->cond, &s->mutex);
+        } else {
+            s->done = 1;
+            if ((mine = s->waits)) {
+                pthread_cond_signal(&mine->cond);
+                pthread_cond_destroy(&mine->cond);
+                free(mine);
+                mine = malloc(sizeof(*mine));
+                pthread_cond_init(&mine->cond, NULL);
+            }
+        }
+        pthread_mutex_unlock(&s->mutex);",
+    );
+    check("a.c", &text, &[(X86, "holds"), (RC11, "holds")]);
+    let unsignalled = text.replace("pthread_cond_signal(&mine->cond);", "");
+    check("a.c", &unsignalled, &[(X86, "deadlock")]);
+}
+
+/// Loops that wait by sequentially consistent accesses, beside plain ones, and by compare-exchanges that are relaxed where they fail.
+#[test]
+fn spins_are_waits_under_each_model() {
+    let lock = |own: &str, take: &str, release: &str| {
+        format!(
+            "#include <knee_lock.h>\n#include <stdatomic.h>\nstruct lock {{ atomic_int next, serving; }};\n{own}\n\
+             static void take(struct lock *lock) {{ {take} }}\n\
+             KNEE_LOCK(struct lock, take(lock), {release})\n"
+        )
+    };
+    let models = [X86, RC11, Memory::Armv8];
+    let ticket = lock(
+        "static _Thread_local int mine;",
+        "mine = atomic_fetch_add(&lock->next, 1); while (atomic_load(&lock->serving) != mine) ;",
+        "atomic_fetch_add(&lock->serving, 1)",
+    );
+    check("a.c", &ticket, &models.map(|memory| (memory, "holds")));
+    let exchanges = |success: &str| {
+        let take = format!(
+            "int free = 0;
+            while (!atomic_compare_exchange_weak_explicit(&lock->next, &free, 1, memory_order_{success}, memory_order_relaxed))
+                free = 0;"
+        );
+        lock("", &take, "atomic_store_explicit(&lock->next, 0, memory_order_release)")
+    };
+    check("a.c", &exchanges("acquire"), &models.map(|memory| (memory, "holds")));
+    check("a.c", &exchanges("acquire"), &[(Memory::Lkmm, "holds")]);
+    check("a.c", &exchanges("relaxed"), &models.map(|memory| (memory, "data race")));
 }

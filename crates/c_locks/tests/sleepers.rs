@@ -165,3 +165,32 @@ fn sleepers_are_requeued() {
         assert(woken >= 0 && woken <= 1);";
     check(&requeues(one, "2"), 3, X86, ["deadlock", "deadlock"]);
 }
+
+#[test]
+fn a_signal_may_end_a_sleep_and_the_task_is_told() {
+    let lock = |errors: &str| {
+        format!(
+            "#include <errno.h>\n#include <knee_lock.h>\n#include <linux/futex.h>\n#include <stdatomic.h>\n#include <stdlib.h>\n\
+             #include <sys/syscall.h>\n#include <unistd.h>\nstruct lock {{ atomic_uint word; }};\n\
+             static void take(struct lock *lock) {{\n\
+                 while (atomic_exchange(&lock->word, 1))\n\
+                     if (syscall(SYS_futex, &lock->word, FUTEX_WAIT, 1, 0, 0, 0) && {errors}) abort();\n\
+             }}\n\
+             static void release(struct lock *lock) {{\n\
+                 lock->word = 0;\n\
+                 syscall(SYS_futex, &lock->word, FUTEX_WAKE, 1, 0, 0, 0);\n\
+             }}\n\
+             KNEE_LOCK(struct lock, take(lock), release(lock))\n"
+        )
+    };
+    let (one, both) = ("errno != EAGAIN", "errno != EAGAIN && errno != EINTR");
+    for memory in [X86, Memory::Rc11, Memory::Armv8] {
+        check(&lock(one), 2, memory, ["holds", "panic"]);
+        check(&lock(both), 2, memory, ["holds", "holds"]);
+    }
+    let program = program(&lock(one));
+    let options = Options { memory: X86, spurious_wakeups: true, ..Options::default() };
+    let failure = searched(&program, 2, &options).failure.unwrap();
+    assert!(failure.schedule.to_string().contains('e'), "{}", failure.schedule);
+    assert!(failure.steps.iter().any(|step| step.contains("EINTR")), "{:?}", failure.steps);
+}

@@ -319,11 +319,16 @@ pub struct Sleep {
     pub bits: u32,
     /// Whether the sleep also ends after some time.
     pub timed: bool,
+    /// Whether a signal to the task ends it, too, and the task is told.
+    pub tells_signals: bool,
+    /// Whether it is that of a condition variable, whose memory may be another's by then: a look at it races with nothing.
+    pub is_of_condition: bool,
 }
 
 impl Sleep {
     /// Any wake-up ends the sleep, and nothing else does.
-    pub const UNTIL_WOKEN: Sleep = Sleep { bits: u32::MAX, timed: false };
+    pub const UNTIL_WOKEN: Sleep =
+        Sleep { bits: u32::MAX, timed: false, tells_signals: false, is_of_condition: false };
 }
 
 /// What becomes of tasks that sleep on a word: some are woken, others sleep on another word from then on.
@@ -346,6 +351,8 @@ pub enum SleepEnd {
     Differed,
     /// By its time-out.
     TimedOut,
+    /// By a signal to the task.
+    Interrupted,
 }
 
 /// An event that an algorithm reports, for machines that check mutual exclusion and fairness.

@@ -65,6 +65,7 @@ pub(super) use with_size;
 impl<M: Machine> Task<'_, M> {
     /// Only the task's state matters of everything that it has read.
     pub(super) fn forget(&self, state: u64) {
+        self.hooks_called.set(0);
         self.m.forget_history(self.mark, self.with_flow(state));
     }
 
@@ -201,15 +202,20 @@ impl<M: Machine> Task<'_, M> {
         let (before, rounds) = (self.last_try.get(), self.rounds.get());
         self.ends_wait();
         self.depend(place);
+        if !matches!(op, Op::Store(_)) {
+            self.comes_round(state);
+        }
         self.forget(state);
         let ordering = match (op, ordering(order)) {
             (Op::Store(_), Ordering::Acquire) => Ordering::Relaxed,
             (Op::Store(_), Ordering::AcqRel) => Ordering::Release,
             (_, ordering) => ordering,
         };
-        self.has_effect();
         self.tells_dependencies();
         let old = with_size!(place.size, self.op(place, op, ordering));
+        if op.written(old, place.size).is_some() {
+            self.has_effect();
+        }
         if !matches!(op, Op::Store(_)) {
             self.notes_read();
             if op.written(old, place.size).is_none_or(|new| new == old) {

@@ -128,7 +128,7 @@ impl<M: Machine> Task<'_, M> {
         flow.set_flags(result);
     }
 
-    /// A task that is about to load in this state, and has only read since it last was: the loop between has done nothing, and is
+    /// A task that is about to read in this state, and has only read since it last was: the loop between has done nothing, and is
     /// forgotten.
     pub(super) fn comes_round(&self, state: u64) {
         let (Some(flow), Some(head)) = (self.flow, self.head) else { return };

@@ -11,6 +11,9 @@ const FAILED: u64 = u64::MAX;
 /// Wake-ups of more tasks than this are wake-ups of all.
 const ONE_BY_ONE_MAX: u32 = 16;
 
+/// Beside a futex operation: the sleep of a condition variable, which tells nobody of signals. As in `knee_given.h`.
+const OF_A_CONDITION: u64 = 1 << 20;
+
 /// The number of a system call, and its first arguments as a futex has them.
 pub(super) struct SystemCall {
     pub number: u64,
@@ -86,18 +89,25 @@ impl<M: Machine> Task<'_, M> {
                 "leave the call out of what is checked",
             ),
         }
-        let command = operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+        let command = (operation & !OF_A_CONDITION) as i32
+            & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
         let bits = match command {
             libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => end().last,
             _ => u32::MAX,
         };
         match command {
             libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET if bits != 0 => {
-                let sleep = Sleep { bits, timed: timeout != 0 };
+                let is_of_condition = operation & OF_A_CONDITION != 0;
+                if is_of_condition && self.is_freed(address) {
+                    return Ok(0);
+                }
+                let (timed, tells_signals) = (timeout != 0, !is_of_condition);
+                let sleep = Sleep { bits, timed, tells_signals, is_of_condition };
                 match self.park(address, value, sleep, state) {
                     SleepEnd::Woken => Ok(0),
                     SleepEnd::Differed => Err(libc::EAGAIN),
                     SleepEnd::TimedOut => Err(libc::ETIMEDOUT),
+                    SleepEnd::Interrupted => Err(libc::EINTR),
                 }
             }
             libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET if bits != 0 => {

@@ -87,6 +87,13 @@ impl<M: Machine> Task<'_, M> {
         }
     }
 
+    /// Whether memory was allocated, and freed since.
+    pub(super) fn is_freed(&self, address: usize) -> bool {
+        let Some(heap) = &self.instance.heap else { return false };
+        let Some((owner, offset)) = heap.owner(address) else { return false };
+        heap.block(owner, offset, 1).is_some_and(|block| block.is_free)
+    }
+
     fn heap_name(&self, address: usize) -> String {
         let owner = self.heap().owner(address);
         owner.map_or_else(String::new, |(task, offset)| format!("heap[{task}]+{offset}"))

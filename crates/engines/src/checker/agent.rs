@@ -11,7 +11,7 @@ use machine::{
 use super::IpiHandler;
 use super::executions::Barrier;
 use super::hash::mix;
-use super::request::{Reply, Request, RequestKind};
+use super::request::{Reply, Request, RequestKind, SIGNALLED};
 use super::state::CheckedTask;
 use super::world::{FaultFound, World};
 use crate::steppable::Yielder;
@@ -201,6 +201,7 @@ impl Machine for Checked<'_> {
         let reply = self.request_access(atom, kind, Ordering::Relaxed);
         match (reply.held, reply.slept) {
             (false, _) => SleepEnd::TimedOut,
+            (true, true) if reply.value == SIGNALLED => SleepEnd::Interrupted,
             (true, true) => SleepEnd::Woken,
             (true, false) => SleepEnd::Differed,
         }

@@ -10,7 +10,7 @@ use super::executions::Ahead;
 use super::failure::{Failure, FailureDetails, Fault};
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind};
-use super::schedule::{FLUSH, SPURIOUS, Schedule, Turn, only_time_outs};
+use super::schedule::{FLUSH, Schedule, Turn, is_by_itself, only_time_outs};
 use super::state::{CheckedTask, NamedCpus};
 use super::trace::Trace;
 use super::world::World;
@@ -267,7 +267,7 @@ impl Harness<'_> {
             return None;
         }
         drop(world);
-        if turns.iter().all(|&(_, alternative)| alternative == SPURIOUS) {
+        if turns.iter().all(|&(_, alternative)| is_by_itself(alternative)) {
             return self.fault_at_end();
         }
         if only_time_outs(turns) { self.lost_wake_up() } else { None }

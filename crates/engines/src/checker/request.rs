@@ -99,6 +99,9 @@ pub struct Reply {
     pub interrupted: bool,
 }
 
+/// The value of a reply to a sleep that a signal has ended; else it is 0.
+pub const SIGNALLED: u64 = 1;
+
 /// All bits of a word of this size.
 pub fn ones(size: u8) -> u64 {
     u64::MAX >> (64 - 8 * u32::from(size))
@@ -132,7 +135,7 @@ impl fmt::Display for RequestKind {
             RequestKind::Woken => write!(f, "woken"),
             RequestKind::Wake(whom, bits) => {
                 let whom = if *whom == Sleepers::One { "one" } else { "all" };
-                write!(f, "wake {whom}{}", How(Sleep { bits: *bits, timed: false }))
+                write!(f, "wake {whom}{}", How(Sleep { bits: *bits, ..Sleep::UNTIL_WOKEN }))
             }
             RequestKind::Requeue(Requeue { expected, woken, moved }, _) => {
                 let if_it_holds = expected.map_or_else(String::new, |it| format!(" if {it}"));
@@ -154,7 +157,7 @@ struct How(Sleep);
 
 impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Sleep { bits, timed } = self.0;
+        let Sleep { bits, timed, .. } = self.0;
         if bits != u32::MAX {
             write!(f, " for bits {bits:#x}")?;
         }

@@ -2,7 +2,7 @@
 //!
 //! As text: steps with dots between them. `2` is a step of task 2, `2f` the oldest store in
 //! its buffer becoming visible, `2a1` its step with alternative 1, `2s` a spurious wakeup,
-//! `2i` an interrupt, `2t` a time-out; `x3` after a step: three times.
+//! `2i` an interrupt, `2t` a time-out, `2e` a signal that ends a sleep; `x3` after a step: three times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,14 +15,21 @@ pub const SPURIOUS: u8 = u8::MAX - 1;
 pub const INTERRUPT: u8 = u8::MAX - 2;
 /// The alternative in which the time-out of a sleep ends it.
 pub const TIME_OUT: u8 = u8::MAX - 3;
+/// The alternative in which a signal ends a sleep, and the task is told (EINTR). All below this are the task's own.
+pub const SIGNAL: u8 = u8::MAX - 4;
 
 /// One step: a task and its alternative.
 pub type Turn = (u8, u8);
 
+/// Whether it ends a sleep without a wake-up and without a time-out.
+pub fn is_by_itself(alternative: u8) -> bool {
+    [SPURIOUS, SIGNAL].contains(&alternative)
+}
+
 /// Whether nothing but time-outs goes on where these are all turns.
 pub fn only_time_outs(turns: &[Turn]) -> bool {
     let is = |which: u8| turns.iter().any(|&(_, alternative)| alternative == which);
-    let others = |&(_, alternative): &Turn| ![TIME_OUT, SPURIOUS].contains(&alternative);
+    let others = |&(_, alternative): &Turn| !is_by_itself(alternative) && alternative != TIME_OUT;
     is(TIME_OUT) && !turns.iter().any(others)
 }
 
@@ -54,6 +61,7 @@ impl fmt::Display for Schedule {
                 SPURIOUS => write!(f, "s")?,
                 INTERRUPT => write!(f, "i")?,
                 TIME_OUT => write!(f, "t")?,
+                SIGNAL => write!(f, "e")?,
                 other => write!(f, "a{other}")?,
             }
             if run.len() > 1 {
@@ -88,6 +96,7 @@ fn parse_step(token: &str) -> Option<(Turn, usize)> {
         "s" => SPURIOUS,
         "i" => INTERRUPT,
         "t" => TIME_OUT,
+        "e" => SIGNAL,
         _ => suffix.strip_prefix('a')?.parse().ok()?,
     };
     let times = times.parse().ok().filter(|times| *times <= 1_000_000)?;
@@ -100,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_as_it_was_written() {
-        for text in ["", "0", "0x3.1f.1.2a1x2.12s.1i.1t"] {
+        for text in ["", "0", "0x3.1f.1.2a1x2.12s.1i.1t.1e"] {
             assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
         }
         assert_eq!("0.0..0".parse::<Schedule>().unwrap().to_string(), "0x3");

@@ -21,11 +21,12 @@ use super::harness::{
 };
 use super::hash::mix;
 use super::request::Request;
-use super::schedule::{FLUSH, SPURIOUS, Schedule, TIME_OUT, Turn};
+use super::schedule::{FLUSH, SIGNAL, Schedule, Turn, is_by_itself};
 use super::shortest::{Shortest, shortest};
 use super::state::SystemState;
 use super::visited::{Visit, Visited};
 use super::{Options, Setup, TASKS_MAX};
+use crate::Unsupported;
 use crate::steppable::SavedStack;
 
 /// The result of a search.
@@ -99,11 +100,11 @@ pub fn replay(
     options: &Options,
     schedule: &Schedule,
 ) -> io::Result<Result<ReplayResult, String>> {
-    let by_itself = schedule.0.iter().any(|turn| turn.1 == SPURIOUS);
+    let by_itself = schedule.0.iter().any(|turn| is_by_itself(turn.1));
     let spurious_wakeups = options.spurious_wakeups || by_itself;
     let options = &Options { spurious_wakeups, ..*options };
     // Which stores run ahead is learned by a search, and a schedule names them by number.
-    let is_promise = |turn: &Turn| (PROMISES..TIME_OUT).contains(&turn.1);
+    let is_promise = |turn: &Turn| (PROMISES..SIGNAL).contains(&turn.1);
     let has_promises = options.memory.reads_old() && schedule.0.iter().any(is_promise);
     let ahead = if has_promises { searched(setup, options)?.ahead } else { Vec::new() };
     let followed = followed(setup, options, schedule, &ahead)?;
@@ -137,6 +138,9 @@ struct Search<'s, 'a> {
     last_number: u32,
     result: SearchResult,
 }
+
+/// Steps of an interleaving at most: each is kept, with memory as it was.
+const DEPTH_MAX: usize = 400_000;
 
 /// A state on the path.
 #[derive(Default)]
@@ -332,6 +336,14 @@ impl<'s, 'a> Search<'s, 'a> {
     fn push(&mut self, fingerprint: u64, stacks: [u32; TASKS_MAX]) -> Result<(), Fault> {
         self.last_number += 1;
         self.result.gave_up = self.visited.len() as u64 >= self.options.states_max;
+        if self.depth >= DEPTH_MAX {
+            return Err(Fault::Unsupported(Unsupported::new(
+                format!(
+                    "an interleaving with more than {DEPTH_MAX} steps, such as a loop that counts on, whose states all differ"
+                ),
+                "give the loop an end after few turns, or try random schedules (--sample 100000)",
+            )));
+        }
         if self.frames.len() == self.depth {
             self.frames.push(Frame::default());
         }
@@ -350,7 +362,7 @@ impl<'s, 'a> Search<'s, 'a> {
             && let Some(persistent) = world.persistent_task()
         {
             let is_other = |&(task, alternative): &Turn| {
-                usize::from(task) != persistent || alternative >= TIME_OUT
+                usize::from(task) != persistent || alternative >= SIGNAL
             };
             frame.turns.sort_by_key(is_other);
             let own = frame.turns.iter().filter(|turn| !is_other(turn)).count();

@@ -1,14 +1,38 @@
 //! What futex calls do to tasks that sleep: wake them, or let them sleep on another word.
 
-use machine::{Requeue, Sleepers};
+use machine::{Requeue, Sleep, Sleepers};
 
-use super::request::{Reply, Request, RequestKind};
+use super::request::{Reply, Request, RequestKind, SIGNALLED};
+use super::schedule::{SIGNAL, SPURIOUS, Turn};
 use super::world::World;
 
 impl World {
     /// Whether a sleeper may wake without a wake-up. Where loads read old values, once: each time adds to an execution.
-    pub fn wakes_by_itself(&self, task: usize) -> bool {
+    fn wakes_by_itself(&self, task: usize) -> bool {
         self.spurious_wakeups && !self.state.tasks[task].has_woken_by_itself
+    }
+
+    /// The turns in which a sleeper wakes without a wake-up: for nothing, or by a signal.
+    pub fn turns_by_itself(&self, task: usize, sleep: Sleep, into: &mut Vec<Turn>) {
+        if self.wakes_by_itself(task) {
+            into.push((task as u8, SPURIOUS));
+            into.extend(sleep.tells_signals.then_some((task as u8, SIGNAL)));
+        }
+    }
+
+    /// Lets a sleeper wake without a wake-up; returns what a trace says of it.
+    pub fn wake_by_itself(
+        &mut self,
+        task: usize,
+        alternative: u8,
+        reply: &mut Reply,
+    ) -> &'static str {
+        self.state.tasks[task].has_woken_by_itself = self.reads_old();
+        if alternative == SIGNAL {
+            reply.value = SIGNALLED;
+            return " (by a signal: EINTR)";
+        }
+        " (without a wake-up)"
     }
 
     /// Wakes the sleeper that the alternative says, or all; returns how many.

@@ -274,7 +274,9 @@ impl World {
             WeakStep::Writes(_) | WeakStep::Fulfils(_) => How::Writes,
             WeakStep::Updates(_) => How::Modifies,
         };
-        self.touch(task, &request, how);
+        if !matches!(kind, RequestKind::Park(_, sleep) if sleep.is_of_condition) {
+            self.touch(task, &request, how);
+        }
         if let (WeakStep::Updates(_), RequestKind::Access(op)) = (step, kind)
             && op.written(reply.value, size) == Some(reply.value)
         {

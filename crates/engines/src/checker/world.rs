@@ -9,7 +9,7 @@ use super::happens_before::{FENCE_ROWS, FENCED, HappensBefore, PENDING};
 use super::hash::mix;
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
-use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, TIME_OUT, Turn};
+use super::schedule::{FLUSH, INTERRUPT, TIME_OUT, Turn, is_by_itself};
 use super::state::{BUFFER, BufferedStore, SystemState};
 use super::trace::{How, PastAccess, Trace, step_line};
 use super::{Memory, Options, Setup};
@@ -170,7 +170,7 @@ impl World {
                 into.push((task as u8, FLUSH));
             }
             if let RequestKind::Asleep(_, sleep) = self.state.tasks[task].request.kind {
-                into.extend(self.wakes_by_itself(task).then_some((task as u8, SPURIOUS)));
+                self.turns_by_itself(task, sleep, into);
                 into.extend(sleep.timed.then_some((task as u8, TIME_OUT)));
             }
             if self.can_be_interrupted(task) {
@@ -285,9 +285,8 @@ impl World {
             }
             RequestKind::Asleep(..) => {
                 (reply.held, reply.slept) = (alternative != TIME_OUT, true);
-                if alternative == SPURIOUS {
-                    self.state.tasks[task].has_woken_by_itself = self.reads_old();
-                    note = " (without a wake-up)".to_string();
+                if is_by_itself(alternative) {
+                    note = self.wake_by_itself(task, alternative, &mut reply).to_string();
                 }
             }
             RequestKind::Woken => reply.slept = true,

@@ -388,7 +388,7 @@ impl Machine for Simulated<'_> {
     }
 
     fn park_as(&self, atom: &Atom<u32>, expected: u32, sleep: Sleep) -> SleepEnd {
-        if sleep != Sleep::UNTIL_WOKEN {
+        if sleep.timed || sleep.bits != u32::MAX {
             let what =
                 if sleep.timed { "a sleep with a time-out" } else { "a sleep for some bits" };
             Unsupported::new(

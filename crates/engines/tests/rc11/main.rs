@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use engines::checker::{Checked, Fault, Memory, Options, Setup, search};
 use machine::{Atom, Field, Region, image};
-use program::{LOCATIONS, Outcome, Program, REGISTERS, THREADS_MAX, generated, run};
+use program::{LOCATIONS, Outcome, Program, REGISTERS, THREADS_MAX, generated, repeating, run};
 
 image! {
     pub struct Words {
@@ -71,8 +71,7 @@ impl Drop for Shown<'_> {
     }
 }
 
-fn check(seed: u64) -> bool {
-    let program = generated(seed);
+fn check(seed: u64, program: Program) -> bool {
     let _shown = Shown(seed, &program);
     let Some(allowed) = axioms::outcomes(&program) else { return false };
     for reduction in [true, false] {
@@ -105,7 +104,15 @@ fn generated_programs_have_the_outcomes_that_the_axioms_allow() {
             Some((first.parse().ok()?, count.parse().ok()?))
         })
         .unwrap_or((1_000_000, 1500));
-    let compared = (first..first + count).filter(|&seed| check(seed)).count();
+    let compared = (first..first + count).filter(|&seed| check(seed, generated(seed))).count();
     println!("{compared} of {count} programs compared");
     assert!(compared as u64 * 3 >= count * 2, "{compared} of {count} programs were compared");
+}
+
+#[test]
+fn repeated_reads_have_the_outcomes_that_the_axioms_allow() {
+    let seeds = 20_261_130..20_261_530;
+    let compared = seeds.filter(|&seed| check(seed, repeating(generated(seed)))).count();
+    println!("{compared} programs compared");
+    assert!(compared >= 100, "{compared} programs were compared");
 }

@@ -118,6 +118,20 @@ impl Random {
     }
 }
 
+/// A program with a load of each thread done twice in a row, as in a loop that waits: a sequentially consistent one, if it has one.
+pub fn repeating(mut program: Program) -> Program {
+    for thread in &mut program.threads {
+        let is_load = |it: &Statement| matches!(it, Statement::Load(..));
+        let is_ordered = |it: &Statement| matches!(it, Statement::Load(_, Ordering::SeqCst));
+        let found = thread.iter().position(is_ordered).or_else(|| thread.iter().position(is_load));
+        let reads = thread.iter().filter(|it| it.reads()).count();
+        if let Some(index) = found.filter(|_| reads < REGISTERS) {
+            thread.insert(index, thread[index]);
+        }
+    }
+    program
+}
+
 /// The program of this seed.
 pub fn generated(seed: u64) -> Program {
     use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};

@@ -9,6 +9,9 @@
 //! only from a write that goes before an old one, or from a read of an old one; so an event is dropped once no task can do that
 //! to any message that leads to it. Edges which add no cycle may be left in: from an event to each fence that it happened before,
 //! and from a fence to each access that it happened before.
+//!
+//! A loop that waits reads the same again and again. A read that no edge leads to is dropped, too, once a later access of its task to
+//! the location gives every edge that it can give.
 
 use super::{Marks, Target, Views, bits};
 use crate::checker::TASKS_MAX;
@@ -198,9 +201,39 @@ impl Views {
         relevant.fold(0, |relevant, (index, _)| relevant | 1 << index)
     }
 
+    /// Events that a later one stands for.
+    pub(super) fn repeated(&self) -> u64 {
+        let marks = self.messages.iter().map(|message| message.marks);
+        let targets = marks.fold(0, |all, marks| all | marks.known_by | marks.read_by);
+        let mut repeated = 0;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let stands_for = |&(by, later): &(usize, &Node)| {
+                (later.task, later.cell) == (node.task, node.cell)
+                    && later.before >> index & 1 != 0
+                    && self.gives_edges_of(by, index)
+            };
+            let is_read = targets >> index & 1 == 0 && node.cell != FENCE;
+            let mut later = self.nodes.iter().enumerate().skip(index + 1);
+            if is_read && later.any(|it| stands_for(&it)) {
+                repeated |= 1 << index;
+            }
+        }
+        repeated
+    }
+
+    /// Whether one event has an edge to whatever another one will have one to.
+    fn gives_edges_of(&self, by: usize, index: usize) -> bool {
+        let is_with = |mask: u64| mask >> index & 1 == 0 || mask >> by & 1 != 0;
+        let reaches = |(by, other): (&u16, &u16)| by == other || *by == SEVERAL;
+        self.messages.iter().all(|it| is_with(it.marks.sources()) && is_with(it.marks.dropped))
+            && self.events.iter().all(|[happened, by_way]| is_with(*happened) && is_with(*by_way))
+            && self.nodes[by].reached.iter().zip(&self.nodes[index].reached).all(reaches)
+    }
+
     /// Keeps only these events.
     pub(super) fn keep_nodes(&mut self, keep: u64) {
         let all = if self.nodes.len() == 64 { u64::MAX } else { (1 << self.nodes.len()) - 1 };
+        let keep = keep & all;
         if keep == all {
             return;
         }

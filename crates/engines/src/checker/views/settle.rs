@@ -21,6 +21,7 @@ impl Views {
             let open = self.open(settling);
             let relevant = self.relevant(open);
             self.keep_nodes(relevant);
+            self.keep_nodes(!self.repeated());
         }
         let mut start = 0;
         while start < self.messages.len() {
