@@ -237,7 +237,10 @@ fn has_placebo(record: &Record, cells: usize, cell: usize, block: u32) -> bool {
 /// Makes the later one of two equal runs the placebo.
 fn placebos_last(mut runs: Vec<Assignment>) -> Vec<Assignment> {
     for later in 0..runs.len() {
-        let twin = runs[..later].iter().position(|run| run.point == runs[later].point);
+        // Repeats are no placebos of each other.
+        let is_twin =
+            |run: &Assignment| (run.point, run.repeat) == (runs[later].point, runs[later].repeat);
+        let twin = runs[..later].iter().position(is_twin);
         if let Some(earlier) = twin {
             (runs[earlier].placebo, runs[later].placebo) = (false, true);
         }
@@ -247,6 +250,8 @@ fn placebos_last(mut runs: Vec<Assignment>) -> Vec<Assignment> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use records::Experiment;
 
@@ -352,6 +357,21 @@ mod tests {
         };
         assert_eq!(cpus(0), [1, 2, 2, 4, 8]);
         assert_eq!(cpus(1), [8, 4, 2, 2, 1]);
+    }
+
+    #[test]
+    fn a_value_of_a_gate_is_the_mean_of_runs_that_all_count() {
+        let record =
+            record("[compare]\nplacebo = 0\ngate = { alpha = 0.01, budget_s = 9, runs = 4 }", 3, 2);
+        let runs = block(&record, &[], 0);
+        assert_eq!(runs.len(), 3 * 2 * 4);
+        assert!(runs.iter().all(|run| !run.placebo), "{runs:?}");
+        for cell in runs.chunks(8) {
+            let repeats = |point: usize| -> BTreeSet<u32> {
+                cell.iter().filter(|run| run.point % 2 == point).map(|run| run.repeat).collect()
+            };
+            assert_eq!([0, 1].map(repeats), [(0..4).collect(), (0..4).collect()]);
+        }
     }
 
     #[test]
