@@ -8,6 +8,7 @@
 //! alone, so the blocks go to those that are not.
 
 mod answer;
+mod builds;
 mod cases;
 mod exact;
 mod laid_out;
@@ -41,7 +42,6 @@ use self::rounds::Rounds;
 use self::same::may_be_read;
 use crate::Request;
 use crate::build::{Build, Built};
-use crate::folder::Bisection;
 use crate::measurement::{
     CASE, Repeats, Subject, disturbed_blocks, experiment_of_cases, measure_while,
 };
@@ -92,10 +92,7 @@ pub fn gate(
 ) -> Result<Option<(GateAnswer, Option<Opened>)>> {
     let since = RunningSince::now();
     let [base, head] = ends(&asked.request)?;
-    let Request { build, products, .. } = &*asked.request;
-    let (bisection, _lock) = Bisection::of_gate(store, &format!("{build:?} {products:?}"))?;
-    let workshop = Workshop::open(&bisection, asked.request.clone())?;
-    workshop.remove_others(&[&base, &head])?;
+    let (workshop, _lock) = builds::workshop(&asked.request, store, [&base, &head], &mut tell)?;
     let request = asked.request.clone();
     let mut gating = Gating { asked, request, store, workshop, base, head, builds: Vec::new() };
     let answered = gating.answer(&mut tell)?;

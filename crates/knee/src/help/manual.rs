@@ -70,8 +70,8 @@ pub const FILES: &[Entry] = &[
     ),
     Entry::of(
         "~/.cache/knee/bisect",
-        &["bisect", "watch"],
-        "Source trees and builds of bisections.",
+        &["bisect", "gate", "watch"],
+        "Source trees and builds of bisections, gates and lines.",
     ),
     Entry::of(
         "/var/lib/knee",

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::bisect::Project;
-use crate::home::Ended;
+use crate::home::{Ended, entries};
 use crate::skip::skip;
 
 /// Lists its cases, or prints the cost of one with noise of about 1 %. `costs` has a line for each case.
@@ -142,6 +142,44 @@ fn a_gate_that_was_killed_goes_on_and_finds_its_builds_again() {
 /// The file that a build wrote above its folder.
 fn found(project: &Project, name: &str) -> PathBuf {
     project.home.path("cache").join("knee").join(name)
+}
+
+#[test]
+fn builds_are_of_one_repository_and_of_the_compilers_that_made_them() {
+    let project = project(&[&[("a", 100)], &[("a", 100)]]);
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(words).current_dir(project.home.path("")).env("HOME", project.home.path(""));
+        assert!(git.output().unwrap().status.success(), "{words:?}");
+    };
+    let other = "a fork's \"copy\" of $HOME";
+    git(&["clone", "-q", "project", other]);
+    git(&["-C", "project", "worktree", "add", "-q", "--detach", "../beside", "main"]);
+    let gate = |repository: &str, flags: &str, builds: usize| {
+        let mut knee = project.home.knee("gate --head main --cpus 1 --count --json");
+        knee.args(["--git", repository, "--base", &project.ids[0], "--value", "cost: {}"]);
+        knee.args(["--command", "sh bench.sh {case}", "--cases", "sh bench.sh --list"]);
+        knee.args(["--build", "echo built >> ../../../built; cp costs made"]).env("CFLAGS", flags);
+        let ended = project.home.start(&mut knee).end_within(Duration::from_secs(300));
+        assert_eq!(answer(&ended)["nothing"]["why"], "same_code", "{}", ended.stderr);
+        let built = fs::read_to_string(found(&project, "built")).unwrap();
+        assert_eq!(built.lines().count(), builds, "{repository} {flags}");
+        ended.stderr
+    };
+    gate("project", "-O2", 2);
+    gate(other, "-O2", 4);
+    gate("project", "-O2", 4);
+    gate("beside", "-O2", 4);
+    assert!(gate("project", "-O3", 6).contains("settings changed since the last gate"));
+    let kept = || {
+        let entries = entries(&found(&project, "bisect"));
+        entries.iter().filter(|entry| entry.is_dir()).count()
+    };
+    assert_eq!(kept(), 2);
+    fs::remove_dir_all(project.home.path(other)).unwrap();
+    gate("project", "-O3", 6);
+    assert_eq!(kept(), 1, "builds of a repository that is gone");
+    project.home.check_nothing_is_left();
 }
 
 #[test]
