@@ -192,6 +192,11 @@ fn run_blocks(
             if signals::received().is_some() {
                 return Ok(End::Interrupted);
             }
+            if schedule::ends_within_block(&record.record, &runs.iter().collect::<Vec<_>>(), block)
+            {
+                is_last = true;
+                break;
+            }
             let Some(result) = execute(record, places, progress, step)? else {
                 return Ok(End::Interrupted);
             };
