@@ -2,12 +2,13 @@
 //! are known and no test depends on the speed of a host.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::bisect::Project;
 use crate::home::{Ended, entries};
+use crate::process::wait_for;
 use crate::skip::skip;
 
 /// Lists its cases, or prints the cost of one with noise of about 1 %. `costs` has a line for each case.
@@ -129,7 +130,7 @@ fn a_gate_that_was_killed_goes_on_and_finds_its_builds_again() {
             .map(|text| text.lines().count())
             .sum::<usize>()
     };
-    crate::process::wait_for("some runs", || (runs() > 6).then_some(()));
+    wait_for("some runs", || (runs() > 6).then_some(()));
     running.signal(libc::SIGKILL);
     running.end();
     project.home.wait_for_quiet();
@@ -294,12 +295,51 @@ fn counted_bench(loops: [u32; 2]) -> String {
     )
 }
 
+/// Whether the host lacks one of the programs that a test needs.
+fn is_lacking(programs: &[&str], test: &str) -> bool {
+    let is_there = |program: &&&str| Command::new(program).arg("--version").output().is_ok();
+    let lacking = programs.iter().find(|program| !is_there(program));
+    lacking.inspect(|program| skip(test, &format!("no {program}"))).is_some()
+}
+
+#[test]
+fn a_gate_that_was_killed_leaves_no_program_under_emulation() {
+    if is_lacking(&["cc", "qemu-x86_64"], "a killed gate by counts") {
+        return;
+    }
+    let project = Project::new(2, |commit| {
+        let loops = 40_000_000_000 + commit as u64;
+        let text = format!(
+            "int main(void) {{ for (volatile long n = 0; n < {loops}; n++); return 0; }}\n"
+        );
+        vec![("bench.c".to_string(), text)]
+    });
+    let mut knee = project.home.knee("gate --git project --head main --exact --command ./bench");
+    let running = project.home.start(knee.args([
+        "--base",
+        &project.ids[0],
+        "--build",
+        "cc -o bench bench.c",
+    ]));
+    let home = format!("HOME={}", project.home.path("").display());
+    let is_count = |folder: &PathBuf| {
+        let has = |file: &str, text: &str| {
+            let found = fs::read(folder.join(file)).unwrap_or_default();
+            String::from_utf8_lossy(&found).split('\0').any(|one| one.trim_end_matches('/') == text)
+        };
+        has("cmdline", "qemu-x86_64") && has("environ", home.trim_end_matches('/'))
+    };
+    let counts = || entries(Path::new("/proc")).iter().filter(|folder| is_count(folder)).count();
+    wait_for("a count", || (counts() > 0).then_some(()));
+    running.signal(libc::SIGKILL);
+    running.end();
+    wait_for("the end of all counts", || (counts() == 0).then_some(()));
+}
+
 #[test]
 fn one_percent_more_instructions_is_found_and_nothing_else() {
-    for program in ["cc", "qemu-x86_64"] {
-        if Command::new(program).arg("--version").output().is_err() {
-            return skip("a gate by counts", &format!("no {program}"));
-        }
+    if is_lacking(&["cc", "qemu-x86_64"], "a gate by counts") {
+        return;
     }
     let project = Project::new(2, |commit| {
         let loops = [[100_000, 100_000], [101_000, 100_000]][commit];
