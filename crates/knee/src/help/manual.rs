@@ -105,6 +105,11 @@ pub const ENVIRONMENT: &[Entry] = &[
     ),
     Entry::of_all("TERM", "dumb for plain lines."),
     Entry::of(
+        "RUSTUP_HOME",
+        &["gate"],
+        "Where rustup keeps compilers, instead of ~/.rustup: builds of others are made anew.",
+    ),
+    Entry::of(
         "TMPDIR",
         MEASURING,
         "The folder for temporary files, where workloads also work unless --dir names another. By default /tmp.",

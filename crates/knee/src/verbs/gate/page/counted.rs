@@ -158,7 +158,8 @@ fn section(title: &str, cases: &[&CountedCase], is_open: bool, most: usize) -> S
             None => Default::default(),
         };
         let mut told = [list(&case.functions), list(&case.system_calls)].to_vec();
-        if case.spread > 0.0 {
+        // Less is none in the digits that are shown.
+        if case.spread >= 5e-5 {
             told.push(format!("runs of one side differ by {:.2} %", 100.0 * case.spread));
         }
         told.push(case.why.clone());
