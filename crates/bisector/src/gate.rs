@@ -395,7 +395,8 @@ impl Gating<'_> {
         let level = bounds.alpha / comparison.cells.len().max(1) as f64;
         let metric = &self.request.metric;
         for (case, cell) in cases.iter_mut().zip(&comparison.cells) {
-            case.could_see = could_see(cell, metric, (blocks, bounds.runs), level);
+            // Its values are means already.
+            case.could_see = could_see(cell, metric, (blocks, 1), level);
             match case.is {
                 GateVerdict::Worse => case.beside.extend(page_state(record, &case.case)),
                 GateVerdict::Failed => case.why += &said_by_failed(record, &case.case),
