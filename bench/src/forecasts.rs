@@ -1,6 +1,6 @@
 //! How often `knee scale forecast` is right about published curves: `publications/forecasts/curves.toml`, which has the rule,
 //! and two files of curves that lie beside it. `--set first` looks at the half that is for mending, `--set second` at the
-//! other.
+//! other. Each curve is forecast once more from the last three of its points, as from a curve that has no more.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,8 @@ const WORDS: &str = include_str!("../../publications/contended-words/curves.toml
 const SEED: u64 = 20_261_130;
 /// The logarithm that stands for a σ or κ of 0.
 const LOWEST: f64 = -22.0;
+/// Points of a short curve.
+const FEW: usize = 3;
 /// A curve alone is forecast up to so many times its counts.
 const REACH: u32 = 2;
 
@@ -88,7 +90,9 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (half, cases) in [("first", first), ("second", second)] {
         if options.set.as_ref().is_none_or(|set| set == half) {
-            figures.extend(figures_of(half, &cases));
+            figures.extend(figures_of(&format!("{half} half"), &cases));
+            let short: Vec<Case> = cases.iter().filter_map(Case::cut_short).collect();
+            figures.extend(figures_of(&format!("{half} half, three points"), &short));
         }
     }
     Ok(figures)
@@ -143,6 +147,12 @@ impl Curve {
 }
 
 impl Case<'_> {
+    /// The same target, from the last points alone.
+    fn cut_short(&self) -> Option<Self> {
+        let first = self.kept.len().checked_sub(FEW).filter(|first| *first > 0)?;
+        Some(Case { kept: &self.kept[first..], ..*self })
+    }
+
     fn grade(&self) -> Graded {
         let (count, truth) = self.target;
         let off = |rate: f64| (rate / truth).ln().abs();
@@ -176,7 +186,7 @@ impl Case<'_> {
     }
 }
 
-fn figures_of(half: &str, cases: &[Case]) -> Vec<Figure> {
+fn figures_of(set: &str, cases: &[Case]) -> Vec<Figure> {
     let all: Vec<Graded> = cases.iter().map(Case::grade).collect();
     let share = |of: &dyn Fn(&Graded) -> bool| {
         all.iter().filter(|one| of(one)).count() as f64 / all.len().max(1) as f64
@@ -184,7 +194,7 @@ fn figures_of(half: &str, cases: &[Case]) -> Vec<Figure> {
     let mean =
         |of: &dyn Fn(&Graded) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
     let figure = |what: &str, limit: Limit, values: Vec<f64>| Figure {
-        name: format!("forecasts, {half} half of {}: {what}", all.len()),
+        name: format!("forecasts, {set} of {}: {what}", all.len()),
         unit: "",
         limit,
         values,

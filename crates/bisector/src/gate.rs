@@ -43,7 +43,7 @@ use self::same::may_be_read;
 use crate::Request;
 use crate::build::{Build, Built};
 use crate::measurement::{
-    CASE, Repeats, Subject, disturbed_blocks, experiment_of_cases, measure_while,
+    CASE, LAYOUTS, Repeats, Subject, disturbed_blocks, experiment_of_cases, measure_while,
 };
 use crate::range::{Commit, Source};
 use crate::workshop::Workshop;
@@ -56,8 +56,9 @@ pub use self::exact::{CountVerdict, CountedCase, CountedChange};
 /// Probability that a gate calls any case changed if nothing is.
 pub const ALPHA: f64 = 0.01;
 
-/// Share of the budget that the blocks leave to other layouts of what they find.
+/// Share of the budget that the blocks leave to other layouts of what they find, and the most where their builds take long.
 const FOR_LAYOUTS: f64 = 0.25;
+const FOR_LAYOUTS_MAX: f64 = 0.45;
 
 /// Why a case without a block that counts cannot be told.
 const DISTURBED: &str = "the host disturbed all of its blocks";
@@ -277,6 +278,13 @@ impl Gating<'_> {
         Ok(counted.map(|counted| (answer(counted), None)))
     }
 
+    /// The share of the budget for other layouts: their builds, and as long again for their runs as there is at least.
+    fn for_layouts(&self, budget_s: f64) -> f64 {
+        let both_s: f64 = self.builds.iter().map(|build| build.seconds).sum();
+        let builds = both_s * f64::from(LAYOUTS) / budget_s;
+        (FOR_LAYOUTS / 2.0 + builds).clamp(FOR_LAYOUTS, FOR_LAYOUTS_MAX)
+    }
+
     /// Measures the cases in turn, and those that stay open once more; then looks for what changed in other layouts.
     fn measure(
         &self,
@@ -285,7 +293,7 @@ impl Gating<'_> {
         tell: &mut dyn FnMut(&str),
     ) -> Result<Answered> {
         let has_layouts = self.asked.layouts && self.request.build.is_some();
-        let share = if has_layouts { 1.0 - FOR_LAYOUTS } else { 1.0 };
+        let share = if has_layouts { 1.0 - self.for_layouts(budget_s) } else { 1.0 };
         let first = Round { number: 1, runs: 1, budget_s: budget_s * share };
         let Some(record) = self.blocks(cases, first, tell)? else { return Ok(None) };
         // By the records alone, so that a gate that was killed goes on as it would have.

@@ -168,14 +168,16 @@ fn ask(program: &str, arguments: &[&str]) -> Result<String> {
 }
 
 /// Two builds in other layouts, in pairs: the first layout of the old and the new one, the second of both, and so on. The
-/// inner error says why the build allows no other layouts; `None` if a signal asked knee to end. `plain`: what the builds
-/// are as the compiler lays them out.
+/// inner error says why the build allows no other layouts, or that as the first go, all take longer than `within_s`; `None` if
+/// a signal asked knee to end. `plain`: what the builds are as the compiler lays them out.
 pub(crate) fn relink(
     workshop: &Workshop,
     commits: [&Commit; 2],
     plain: [Option<String>; 2],
     layouts: u32,
+    within_s: f64,
 ) -> Result<Result<Option<Vec<Subject>>, String>> {
+    let since = RunningSince::now();
     let linker = match Linker::new(workshop.folder().join("linker"), layouts) {
         Ok(linker) => linker,
         Err(why) => return Ok(Err(format!("{why:#}"))),
@@ -196,8 +198,17 @@ pub(crate) fn relink(
             let name = format!("{}-layout-{layout}", commit.short());
             subjects.push(Subject::new(name, &build.folder));
         }
+        let all_s = since.elapsed().as_secs_f64() * f64::from(layouts) / f64::from(layout);
+        if layout < layouts && all_s > within_s {
+            return Ok(Err(too_slow(all_s, within_s)));
+        }
     }
     Ok(Ok(Some(subjects)))
+}
+
+/// Why the builds of other layouts are not made.
+pub(crate) fn too_slow(all_s: f64, left_s: f64) -> String {
+    format!("their builds take {all_s:.0} s, and {left_s:.0} s of the budget are left")
 }
 
 /// The logarithms of the runs of [`relink`]'s builds, a pair for each layout; or why there are none.
@@ -245,7 +256,7 @@ impl Session {
         }
         let commits = [self.parent(change), change].map(|commit| &self.range.commits[commit]);
         let plain = commits.map(|commit| self.key_of(&commit.id));
-        match relink(self.workshop(), commits, plain, LAYOUTS)? {
+        match relink(self.workshop(), commits, plain, LAYOUTS, f64::INFINITY)? {
             Ok(Some(subjects)) => self.measure_layouts(change, found, &subjects, tell),
             Ok(None) => Ok(Ok(None)),
             Err(why) => Ok(Err(why)),

@@ -59,8 +59,8 @@ pub struct Arguments {
     /// Lock that guards a mechanism [default: ticket]
     #[arg(long, value_name = "LOCK")]
     over: Option<String>,
-    /// Memory model: `rc11`, all that C11 and C++20 allow; `armv8`, that of Arm; `lkmm`, the kernel's;
-    /// `x86`, its store buffers; `sc`, no reordering [default: this machine's and rc11]
+    /// Memory model: `rc11`, all that C11 and C++20 allow; `armv8`, that of Arm; `lkmm`, the kernel's (`lkmm-6.2`: until Linux
+    /// 6.2); `x86`, its store buffers; `sc`, no reordering [default: this machine's and rc11]
     #[arg(long, value_parser = memory_model(), hide_possible_values = true, value_name = "MODEL")]
     memory: Option<Memory>,
     /// `--memory x86`, as it was called before

@@ -86,7 +86,7 @@ impl KneeSearch {
     /// A look after the first blocks.
     fn look_at_curve(&self, tried: &[TriedCount]) -> Look {
         let runs = tried.iter().map(|one| (one.cpus, one.rates.clone()));
-        let Ok(sweep) = Sweep::new(runs) else { return Look::default() };
+        let Ok(sweep) = Sweep::new(runs).and_then(Sweep::for_laws) else { return Look::default() };
         let placed = place_knee(&sweep.clone().searched());
         let knee = Some(placed.knee).filter(|_| sweep.runs() >= TELLING_RUNS);
         let next = match placed.basis {

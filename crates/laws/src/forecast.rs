@@ -13,7 +13,7 @@ use crate::fit::{FITS_WITHOUT_NOISE, Fit, Known, Quantity};
 use crate::knee::SHARE;
 use crate::law::Law;
 use crate::scaling::{lack_of_fit, may_hold};
-use crate::sweep::Sweep;
+use crate::sweep::{COUNTS_MIN, Sweep};
 use by_slope::Slope;
 use single_runs::NearLaws;
 
@@ -29,8 +29,8 @@ pub struct Forecast {
     pub points: Vec<ForecastPoint>,
     /// The fewest CPUs with 90 % of the highest rate by these laws; infinite if they give none, or none comes near.
     pub knee: Estimate,
-    /// Whether each point ran once and nothing else is known, so that intervals are those of published curves.
-    pub ran_once: bool,
+    /// Why intervals are those of published curves; null where repeats, or what else is known, give them.
+    pub as_published: Option<AsPublished>,
     /// Whether doses beside the curve count.
     pub with_doses: bool,
     /// The quantity with which the forecast varies most; null without an interval.
@@ -42,6 +42,16 @@ pub struct Forecast {
     /// Where each point ran once: the noise that the interval of the knee assumes, in percent; null where repeats show it,
     /// and where no law comes near.
     pub assumed_noise_percent: Option<f64>,
+}
+
+/// Why nothing but published curves says how far a forecast may be off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AsPublished {
+    /// Each point ran once.
+    RanOnce,
+    /// Fewer than four counts were measured: no law is known by them.
+    FewCounts,
 }
 
 /// The quantity with which a forecast varies most.
@@ -124,7 +134,7 @@ pub fn forecast(sweep: &Sweep, known: &[Known], cpus: &[u32]) -> Result<Forecast
         laws: all.iter().map(|draws| draws.fit.law).collect(),
         points: cpus.iter().map(|&cpus| point(sweep, &laws, cpus)).collect(),
         knee: knee(all),
-        ran_once: matches!(laws, ForecastLaws::Single(..)),
+        as_published: laws.as_published(sweep),
         with_doses: sweep.has_doses(),
         rests_on: all.first().and_then(|first| rests_on(first, most)),
         hold_out,
@@ -192,17 +202,28 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
 enum ForecastLaws {
     /// Repeats show the noise, or it is assumed beside what is known.
     Alike(Vec<Draws>, Option<f64>),
-    /// Each point ran once: the laws that come near, if any do, and the slope at its end.
+    /// Nothing shows the noise, or too few counts a law: the laws that come near, if any do, and the slope at the end.
     Single(Option<NearLaws>, Slope),
 }
 
 impl ForecastLaws {
     fn new(sweep: &Sweep, known: &[Known]) -> Result<ForecastLaws, String> {
-        if sweep.freedom() > 0 || !known.is_empty() || sweep.has_doses() {
+        let knows_more = !known.is_empty() || sweep.has_doses();
+        if sweep.points().len() < COUNTS_MIN {
+            let few = || ForecastLaws::Single(None, Slope::new(sweep));
+            return if knows_more { Err(sweep.clone().for_laws().unwrap_err()) } else { Ok(few()) };
+        }
+        if sweep.freedom() > 0 || knows_more {
             let assumed = Some(FITS_WITHOUT_NOISE).filter(|_| sweep.freedom() == 0);
             return candidates(sweep, known).map(|all| ForecastLaws::Alike(all, assumed));
         }
         Ok(ForecastLaws::Single(NearLaws::new(sweep), Slope::new(sweep)))
+    }
+
+    fn as_published(&self, sweep: &Sweep) -> Option<AsPublished> {
+        let has_few = sweep.points().len() < COUNTS_MIN;
+        let why = if has_few { AsPublished::FewCounts } else { AsPublished::RanOnce };
+        matches!(self, ForecastLaws::Single(..)).then_some(why)
     }
 
     fn draws(&self) -> &[Draws] {
@@ -239,7 +260,7 @@ impl ForecastLaws {
 
 fn hold_out(sweep: &Sweep, known: &[Known]) -> Result<HoldOut, String> {
     let half = (sweep.most_cpus() / 2.0).floor() as u32;
-    let part = sweep.up_to(half)?;
+    let part = sweep.up_to(half)?.for_laws()?;
     let laws = ForecastLaws::new(&part, known)?;
     let beyond = sweep.points().iter().filter(|measured| measured.cpus > half);
     let points = beyond.map(|point| HeldOutPoint {
@@ -335,7 +356,11 @@ mod tests {
         let rates = [33_055, 57_692, 91_116, 153_627, 139_496, 145_031, 139_974, 106_439];
         let runs = (0..8).zip(rates).map(|(log, rate)| (1 << log, vec![f64::from(rate)]));
         let found = forecast(&Sweep::new(runs).unwrap(), &[], &[256]).unwrap();
-        assert!(found.ran_once && found.laws.is_empty() && found.knee.value.is_infinite());
+        assert!(
+            found.as_published == Some(AsPublished::RanOnce)
+                && found.laws.is_empty()
+                && found.knee.value.is_infinite()
+        );
         let (low, high) = found.points[0].rate.interval.unwrap();
         assert!(low < 82_784.0 && 82_784.0 < high && high < 2.5 * low, "{low} {high}");
     }

@@ -25,7 +25,9 @@ pub use chance::Estimate;
 pub use cliff::Cliff;
 pub use dose::{DOSES_MIN, DoseResponse, Dosed};
 pub use fit::{Known, Quantity};
-pub use forecast::{Forecast, ForecastPoint, HeldOutPoint, HoldOut, RestsOn, forecast};
+pub use forecast::{
+    AsPublished, Forecast, ForecastPoint, HeldOutPoint, HoldOut, RestsOn, forecast,
+};
 pub use fragility::{
     Change, ChangedLoad, FRAGILE, Fragility, FragilityAnswer, Modes, ROBUST, Situation, Zone,
     fragility,

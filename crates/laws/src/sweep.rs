@@ -8,6 +8,8 @@ use crate::fit::Observation;
 
 /// Fewer numbers of CPUs than this say nothing about a law with three parameters.
 pub const COUNTS_MIN: usize = 4;
+/// Fewer than this have no slope at their end.
+const SLOPE_MIN: usize = 2;
 /// Less noise than this is no noise of measurements, but of numbers written with few digits.
 pub const LEAST_NOISE: f64 = 1e-3;
 /// Runs as many as the noise of all points counts beside a point's own.
@@ -77,7 +79,7 @@ impl Sweep {
     /// Joins runs at the same number of CPUs.
     ///
     /// # Errors
-    /// Says what is missing: fewer than four numbers of CPUs, or a rate that is no positive number.
+    /// Says what is missing: fewer than two numbers of CPUs, or a rate that is no positive number.
     pub fn new(runs: impl IntoIterator<Item = (u32, Vec<f64>)>) -> Result<Sweep, String> {
         Sweep::over(&Axis::default(), runs)
     }
@@ -89,6 +91,14 @@ impl Sweep {
     pub fn over(
         axis: &Axis,
         runs: impl IntoIterator<Item = (u32, Vec<f64>)>,
+    ) -> Result<Sweep, String> {
+        Sweep::without(axis, runs, Vec::new())
+    }
+
+    fn without(
+        axis: &Axis,
+        runs: impl IntoIterator<Item = (u32, Vec<f64>)>,
+        left_out: Vec<u32>,
     ) -> Result<Sweep, String> {
         let mut points: Vec<SweepPoint> = Vec::new();
         // Points of an unknown number of CPUs, and the row of 0 tasks of will-it-scale, say nothing.
@@ -107,17 +117,38 @@ impl Sweep {
         }
         points.retain(|point| !point.rates.is_empty());
         points.sort_by_key(|point| point.cpus);
-        if points.len() < COUNTS_MIN {
-            let counts: Vec<String> = points.iter().map(|point| point.cpus.to_string()).collect();
-            return Err(format!(
-                "a law of scaling takes rates at {COUNTS_MIN} or more {}; here are {} ({})",
-                axis.counts(),
-                counts.len(),
-                if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
-            ));
-        }
-        let axis = axis.clone();
-        Ok(Sweep { axis, points, dosed: Vec::new(), left_out: Vec::new(), is_searched: false })
+        let (axis, is_curve) = (axis.clone(), points.len() >= SLOPE_MIN);
+        let sweep = Sweep { axis, points, dosed: Vec::new(), left_out, is_searched: false };
+        if is_curve { Ok(sweep) } else { Err(sweep.too_few("a curve", SLOPE_MIN)) }
+    }
+
+    /// The sweep, if it has enough counts for a law.
+    ///
+    /// # Errors
+    /// Says that there are fewer than four numbers of CPUs.
+    pub fn for_laws(self) -> Result<Sweep, String> {
+        let has_few = self.points.len() < COUNTS_MIN;
+        if has_few { Err(self.too_few("a law of scaling", COUNTS_MIN)) } else { Ok(self) }
+    }
+
+    fn too_few(&self, what: &str, least: usize) -> String {
+        let listed = |counts: Vec<String>| match &counts[..] {
+            [] => "none".to_string(),
+            counts => counts.join(", "),
+        };
+        let without = match &self.left_out[..] {
+            [] => String::new(),
+            zeros => format!(
+                ", and those with a rate of 0 ({}), which are left out",
+                listed(zeros.iter().map(u32::to_string).collect())
+            ),
+        };
+        format!(
+            "{what} takes rates at {least} or more {}; here are {} ({}){without}",
+            self.axis.counts(),
+            self.points.len(),
+            listed(self.points.iter().map(|point| point.cpus.to_string()).collect())
+        )
     }
 
     /// The sweep without the numbers of CPUs where a run completed nothing.
@@ -134,17 +165,7 @@ impl Sweep {
         left_out.sort_unstable();
         left_out.dedup();
         let kept = runs.into_iter().filter(|(cpus, _)| !left_out.contains(cpus));
-        match Sweep::over(axis, kept) {
-            Ok(sweep) => Ok(Sweep { left_out, ..sweep }),
-            Err(why) if left_out.is_empty() => Err(why),
-            Err(why) => {
-                let counts: Vec<String> = left_out.iter().map(u32::to_string).collect();
-                Err(format!(
-                    "{why}, and those with a rate of 0 ({}), which are left out",
-                    counts.join(", ")
-                ))
-            }
-        }
+        Sweep::without(axis, kept, left_out.clone())
     }
 
     /// The runs of a search, which ends when the interval of the knee is narrow: the interval then also holds the one of
@@ -239,9 +260,9 @@ impl Sweep {
     /// The part of the sweep with at most this many CPUs.
     pub fn up_to(&self, cpus: u32) -> Result<Sweep, String> {
         let points = self.points.iter().filter(|point| point.cpus <= cpus);
-        let part = Sweep::over(&self.axis, points.map(|point| (point.cpus, point.rates.clone())))?;
+        let points = points.map(|point| (point.cpus, point.rates.clone()));
+        let part = Sweep::without(&self.axis, points, self.left_out.clone())?;
         let dosed = self.dosed.iter().filter(|one| one.cpus <= cpus);
-        let part = Sweep { left_out: self.left_out.clone(), ..part };
         Ok(part.with_doses(dosed.cloned().collect()))
     }
 
@@ -311,7 +332,12 @@ mod tests {
             Sweep::new(runs.iter().map(|(cpus, rates)| (*cpus, rates.to_vec()))).unwrap_err()
         };
         assert_eq!(
-            refused(&[(1, &[5.0]), (2, &[9.0]), (2, &[9.5])]),
+            refused(&[(2, &[9.0]), (2, &[9.5])]),
+            "a curve takes rates at 2 or more CPU counts; here are 1 (2)"
+        );
+        let two = Sweep::new([(1, vec![5.0]), (2, vec![9.0])]).unwrap();
+        assert_eq!(
+            two.for_laws().unwrap_err(),
             "a law of scaling takes rates at 4 or more CPU counts; here are 2 (1, 2)"
         );
         assert!(refused(&[]).ends_with("here are 0 (none)"));
@@ -329,8 +355,8 @@ mod tests {
         let sweep = Sweep::without_zeros(&Axis::default(), runs(4)).unwrap();
         assert_eq!(sweep.left_out(), [4]);
         assert_eq!(sweep.points().iter().map(|p| p.cpus).collect::<Vec<_>>(), [1, 2, 8, 16]);
-        let refused =
-            Sweep::without_zeros(&Axis::default(), runs(4).into_iter().take(4)).unwrap_err();
+        let three = Sweep::without_zeros(&Axis::default(), runs(4).into_iter().take(4)).unwrap();
+        let refused = three.for_laws().unwrap_err();
         assert!(
             refused.ends_with(
                 "here are 3 (1, 2, 8), and those with a rate of 0 (4), which are left out"
@@ -366,6 +392,6 @@ mod tests {
         assert_eq!(sweep.freedom(), 1);
         let expected = (1.1_f64.ln() / 2.0 * 2_f64.sqrt()).abs();
         assert!((sweep.noise().unwrap() - expected).abs() < 1e-12);
-        assert_eq!(sweep.up_to(2).unwrap_err().split(';').next_back(), Some(" here are 2 (1, 2)"));
+        assert_eq!(sweep.up_to(1).unwrap_err().split(';').next_back(), Some(" here are 1 (1)"));
     }
 }

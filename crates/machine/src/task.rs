@@ -285,6 +285,9 @@ pub struct Dependencies {
     pub data: u128,
     /// Reads that decided whether it happens.
     pub control: u128,
+    /// Whether it takes or releases a spinlock of the kernel: what stands before the release comes before what follows the next
+    /// taking, for all tasks.
+    pub of_spinlock: bool,
 }
 
 /// The CPUs that [`Machine::send_ipi`] interrupts.

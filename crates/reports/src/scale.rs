@@ -2,8 +2,8 @@
 
 use analysis::{Axis, rounded};
 use laws::{
-    Estimate, FarApart, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace,
-    RestsOn, Scaling, Term,
+    AsPublished, Estimate, FarApart, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut,
+    Law, PeakPlace, RestsOn, Scaling, Term,
 };
 use text::quantity::{duration_ns, short, signed};
 use text::table::{Align, Table};
@@ -118,8 +118,18 @@ pub fn scale_part(found: &Scaling, has_task_per_cpu: bool) -> ScalePart {
 /// What a forecast of single runs rests on beside laws.
 const SLOPE: &str = "the slope of the last points, about half as steep";
 const NO_LAW: &str = "no law comes within 5 % of the curve, so none says where it bends";
-const ONCE: &str = "each point ran once: rates are within these intervals for nine of ten published curves; repeat the \
-                    points (--blocks 5) for narrower ones";
+const FEW: &str = "fewer than 4 counts were measured, so no law says where the curve bends";
+
+/// Whose intervals they are, and what would make them narrower.
+fn intervals_of(why: AsPublished) -> String {
+    let (why, way_out) = match why {
+        AsPublished::RanOnce => ("each point ran once", "repeat the points (--blocks 5)"),
+        AsPublished::FewCounts => ("few counts were measured", "measure 4 or more"),
+    };
+    format!(
+        "{why}: rates are within these intervals for nine of ten published curves; {way_out} for narrower ones"
+    )
+}
 
 /// A forecast as a table, with what it rests on. The first two sentences are the answer.
 pub fn forecast_part(title: &str, found: &Forecast) -> FormPart {
@@ -147,8 +157,8 @@ pub fn forecast_part(title: &str, found: &Forecast) -> FormPart {
 fn forecast_sentences(found: &Forecast) -> Vec<String> {
     let has_measured = found.points.iter().any(|point| point.measured.is_some());
     let names: Vec<&str> = found.laws.iter().map(|law| name(*law)).collect();
-    let covers = match (names.get(1..), found.ran_once) {
-        (Some([_, ..]), false) => format!("; the interval also covers {}", names[1..].join(", ")),
+    let covers = match (names.get(1..), found.as_published) {
+        (Some([_, ..]), None) => format!("; the interval also covers {}", names[1..].join(", ")),
         _ => String::new(),
     };
     let doses = if found.with_doses { ", with the doses of the record" } else { "" };
@@ -158,15 +168,18 @@ fn forecast_sentences(found: &Forecast) -> Vec<String> {
         (true, false) => "a forecast where \"no\" stands under measured",
         (false, _) => "a forecast, not measured",
     };
-    let by = if found.ran_once {
+    let by = if found.as_published.is_some() {
         // "Amdahl's law, one lock and the slope …".
         let laws = names.join(", ");
         if names.is_empty() { SLOPE.to_string() } else { format!("{laws} and {SLOPE}") }
     } else {
         names[0].to_string()
     };
-    let knee =
-        if names.is_empty() { NO_LAW.to_string() } else { forecast_knee(&found.knee, &found.axis) };
+    let knee = match found.as_published {
+        Some(AsPublished::FewCounts) => FEW.to_string(),
+        _ if names.is_empty() => NO_LAW.to_string(),
+        _ => forecast_knee(&found.knee, &found.axis),
+    };
     let mut lines = vec![knee, format!("{what}, by {by}{doses}{covers}")];
     if let Some(RestsOn { quantity, share }) = found.rests_on {
         let most = found.points.iter().map(|point| point.cpus).max().unwrap_or(0);
@@ -176,7 +189,7 @@ fn forecast_sentences(found: &Forecast) -> Vec<String> {
             found.axis.counted(most)
         ));
     }
-    lines.extend(found.ran_once.then(|| ONCE.to_string()));
+    lines.extend(found.as_published.map(intervals_of));
     lines.extend(found.assumed_noise_percent.map(|noise| {
         format!("the knee assumes noise of {} %, which the nearest law leaves", rounded(noise, 2))
     }));
@@ -388,21 +401,27 @@ mod tests {
 
     #[test]
     fn a_forecast_of_single_runs_says_what_it_rests_on() {
-        let told = |rates: &[f64]| {
+        let told = |rates: &[f64], most: u32| {
             let runs = (0..).zip(rates).map(|(log, rate)| (1_u32 << log, vec![*rate]));
-            let found = laws::forecast(&Sweep::new(runs).unwrap(), &[], &[16]).unwrap();
+            let found = laws::forecast(&Sweep::new(runs).unwrap(), &[], &[most]).unwrap();
             forecast_part("", &found).sentences.join("\n")
         };
-        let of_a_law = told(&[100.0, 190.0, 340.0, 560.0]);
+        let of_a_law = told(&[100.0, 190.0, 340.0, 560.0], 16);
         assert!(of_a_law.contains(", not measured, by Amdahl's law"), "{of_a_law}");
         assert!(
-            of_a_law.contains(&format!(" and {SLOPE}")) && of_a_law.contains(ONCE),
+            of_a_law.contains(&format!(" and {SLOPE}"))
+                && of_a_law.contains(&intervals_of(AsPublished::RanOnce)),
             "{of_a_law}"
         );
-        let of_none = told(&[100.0, 190.0, 90.0, 200.0]);
+        let of_none = told(&[100.0, 190.0, 90.0, 200.0], 16);
         assert!(
             of_none.starts_with(&format!("{NO_LAW}\na forecast, not measured, by {SLOPE}")),
             "{of_none}"
+        );
+        let of_few = told(&[100.0, 190.0, 340.0], 8);
+        assert!(
+            of_few.starts_with(FEW) && of_few.contains(&intervals_of(AsPublished::FewCounts)),
+            "{of_few}"
         );
     }
 

@@ -3,6 +3,7 @@
 mod parts;
 
 use analysis::{Curve, CurveCell, Spread, curves};
+use laws::Sweep;
 use records::{Opened, Outcome, Pass, Point, RecordState, Warmup};
 use text::prose::{counted, counted_or_unknown};
 use text::quantity::duration_ns;
@@ -204,7 +205,8 @@ impl Report<'_> {
     /// What a curve with enough CPU counts says about its knee, and what sweeps up and down say.
     fn knee(&self, curve: &Curve, metric: &str) -> Vec<String> {
         let mut sentences = Vec::new();
-        if let Ok(sweep) = answers::sweep(&self.record.record, curve, metric) {
+        let sweep = answers::sweep(&self.record.record, curve, metric);
+        if let Ok(sweep) = sweep.and_then(Sweep::for_laws) {
             let found = laws::scaling(&sweep);
             sentences.extend(scale::sentences(&found));
             sentences.extend(self.searched(curve, &found.knee));

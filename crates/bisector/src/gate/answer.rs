@@ -211,7 +211,8 @@ pub enum GateVerdict {
     Changed,
     /// Changed for the worse, by less than the smallest effect.
     Slightly,
-    /// Changed as the compiler laid the builds out, which other layouts of the same code do not bear out.
+    /// Changed for the worse or the better as the compiler laid the builds out, which other layouts of the same code do not bear
+    /// out.
     LayoutOnly,
     /// A change for the worse of the smallest effect is excluded at 98 %, for this case by itself.
     Harmless,

@@ -3,13 +3,14 @@
 
 use analysis::{Spread, blocks_at_most, hodges_lehmann};
 use anyhow::{Context, Result};
+use host::job_control::RunningSince;
 use records::Opened;
 use runner::End;
 use store::Store;
 
 use super::Gating;
 use super::answer::{GateAnswer, GateVerdict, GatedCase};
-use crate::layouts::{in_layouts, relink, too_disturbed};
+use crate::layouts::{in_layouts, relink, too_disturbed, too_slow};
 use crate::measurement::{
     Blocks, LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, differences, experiment_of_cases,
     logs_by_block, measure_while,
@@ -33,39 +34,38 @@ pub(super) struct Left {
 }
 
 impl Gating<'_> {
-    /// Looks for the slowdowns in other layouts of both builds. `None` if a signal asked knee to end.
+    /// Looks for what changed in other layouts of both builds, for the worse first. `None` if a signal asked knee to end.
     pub(super) fn lay_out(
         &self,
         answer: &mut GateAnswer,
         left: Left,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Option<()>> {
+        let is = |at: usize| answer.cases[at].is;
         let mut found: Vec<usize> = (0..answer.cases.len())
-            .filter(|at| answer.cases[*at].is == GateVerdict::Worse)
+            .filter(|&at| matches!(is(at), GateVerdict::Worse | GateVerdict::Better))
             .collect();
-        let size = |at: &usize| answer.cases[*at].change.unwrap_or(0.0).abs();
-        found.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        let size = |at: usize| answer.cases[at].change.unwrap_or(0.0).abs();
+        found.sort_by(|&a, &b| size(b).total_cmp(&size(a)));
+        found.sort_by_key(|&at| is(at) == GateVerdict::Better);
         if found.is_empty() || self.request.build.is_none() {
             return Ok(Some(()));
         }
-        let builds_s: f64 =
-            self.builds.iter().map(|build| build.seconds).sum::<f64>() * f64::from(LAYOUTS);
-        let left_s = left.seconds - builds_s;
-        if left_s < 0.0 {
-            let why = format!(
-                "their builds take {builds_s:.0} s, and {:.0} s of the budget are left",
-                left.seconds
-            );
-            say(answer, &found, &why);
+        // What a build keeps for the next one, such as Go's compiled packages, shows once one layout is built.
+        let first_s: f64 = self.builds.iter().map(|build| build.seconds).sum();
+        if first_s > left.seconds {
+            say(answer, &found, &too_slow(first_s * f64::from(LAYOUTS), left.seconds));
             return Ok(Some(()));
         }
+        let since = RunningSince::now();
         if !self.workshop.has_linked(&self.head) {
             say(answer, &found, "the build links no program");
             return Ok(Some(()));
         }
         tell("building other layouts of both, since the difference may be of the layout alone");
         let plain = [0, 1].map(|side: usize| Some(self.builds[side].key.clone()));
-        let subjects = match relink(&self.workshop, [&self.base, &self.head], plain, LAYOUTS)? {
+        let (ends, workshop) = ([&self.base, &self.head], &self.workshop);
+        let subjects = match relink(workshop, ends, plain, LAYOUTS, left.seconds)? {
             Ok(Some(subjects)) => self.with_programs(subjects),
             Ok(None) => return Ok(None),
             Err(why) => Err(why),
@@ -77,6 +77,7 @@ impl Gating<'_> {
                 return Ok(Some(()));
             }
         };
+        let left_s = left.seconds - since.elapsed().as_secs_f64();
         let case_s = f64::from(LAYOUT_RUNS) * subjects.len() as f64 * left.run_s;
         let fitting = ((left_s / case_s) as usize).max(1);
         let untried = found.split_off(found.len().min(fitting));
@@ -135,7 +136,7 @@ fn say(answer: &mut GateAnswer, cases: &[usize], why: &str) {
     }
 }
 
-/// Takes a slowdown back that other layouts lack, or that cannot be told from how layouts differ.
+/// Takes a change back that other layouts lack, or that cannot be told from how layouts differ.
 fn judge(case: &mut GatedCase, record: &Opened, subjects: &[Subject], metric: &str, smallest: f64) {
     let logs =
         |subject: &Subject| logs_by_block(record, &subject.name, metric, Blocks::Undisturbed);

@@ -154,7 +154,8 @@ impl Adding<'_> {
         );
         let keys = neighbours.builds.each_ref().map(|build| Some(build.key.clone()));
         let [older, newer] = &neighbours.commits;
-        match relink(&self.workshop, [older, newer], keys, COMPARED_LAYOUTS)? {
+        let layouts = COMPARED_LAYOUTS;
+        match relink(&self.workshop, [older, newer], keys, layouts, LAYOUTS_MAX_S)? {
             Ok(Some(subjects)) => neighbours.layouts = Some(subjects),
             Ok(None) => return Ok(false),
             Err(why) => gap.no_layouts = Some(why),

@@ -121,7 +121,7 @@ impl Flow {
         let (address, data) = self.known.perform(&instruction, &mut factory, Some(access));
         let control = self.known.control;
         if access.1.is_none() {
-            self.written = Dependencies { address, data, control };
+            self.written = Dependencies { address, data, control, of_spinlock: false };
         }
         self.at = instruction.next_ip() as usize;
     }

@@ -1,13 +1,13 @@
 #include <knee_kernel.h>
 /* The store to `ready` may run ahead of the load of `late`. Task 1 sees it then, and does not let task 0 go: task 0 goes round and
  * never comes to its store. No machine has made that store visible: it is behind the branch on `go`. */
-struct shared { int late, go, ready, turns; };
+struct shared { int late, go, stop, ready; };
 static void goes_round(struct shared *shared)
 {
 	int late = READ_ONCE(shared->late);
 
-	while (!READ_ONCE(shared->go))
-		__atomic_fetch_xor(&shared->turns, 1, __ATOMIC_RELAXED);
+	while (!READ_ONCE(shared->go) && !READ_ONCE(shared->stop))
+		;
 	WRITE_ONCE(shared->ready, 1);
 	BUG_ON(late > 1);
 }

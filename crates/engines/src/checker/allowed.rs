@@ -244,7 +244,7 @@ impl World {
     /// An event of a task, with what it depends on.
     pub fn event(&self, executions: &Executions, new: &NewAccess, kind: Kind) -> Event {
         let task = new.task;
-        let Dependencies { address, data, control } = executions.pending[task];
+        let Dependencies { address, data, control, of_spinlock } = executions.pending[task];
         let control = control | executions.controls[task];
         let named = |locals| executions.named(task, locals);
         Event {
@@ -255,6 +255,7 @@ impl World {
             is_plain: new.is_plain,
             is_promise: false,
             is_update: false,
+            of_spinlock,
             cell: new.target.cell,
             words: new.target.words,
             mask: 0,

@@ -125,7 +125,7 @@ pub fn run<M: Machine>(
             Statement::Access(access) => access,
         };
         let (address, data) = (masked(access.address), masked(access.data));
-        m.depends_on(Dependencies { address, data, control });
+        m.depends_on(Dependencies { address, data, control, of_spinlock: false });
         let atom: &Atom<u32> = [&words.x, &words.y, &words.z][access.location];
         let value = match access.action {
             Action::Load => atom.load(m, access.ordering),

@@ -22,7 +22,8 @@ impl<'a> Removal<'a> {
         let curves = curves(opened);
         let has_point = |curve: &&Curve| curve.cells.iter().any(|cell| cell.point == point);
         let own = curves.iter().find(has_point).filter(|own| own.tasks_per_cpu == Some(1.0));
-        let sweep = own.and_then(|curve| sweep(&opened.record, curve, RATE).ok());
+        let sweep =
+            own.and_then(|curve| sweep(&opened.record, curve, RATE).and_then(Sweep::for_laws).ok());
         let is_own = |dose: &DoseReport| dose.workload == point.workload && dose.form == point.form;
         Removal { point, doses: doses(&curves).into_iter().filter(is_own).collect(), sweep }
     }

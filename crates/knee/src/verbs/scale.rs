@@ -153,7 +153,10 @@ pub struct Arguments {
 
 /// Prints what the curves say. Curves with too few CPU counts are named.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let Sweeps { all, doses, title, record } = arguments.source.sweeps(store)?;
+    let Sweeps { mut all, doses, title, record } = arguments.source.sweeps(store)?;
+    for one in &mut all {
+        one.sweep = one.sweep.clone().and_then(Sweep::for_laws);
+    }
     let why = all.iter().find_map(|one| one.sweep.as_ref().err());
     let says_nothing = |one: &TitledSweep| {
         one.sweep.is_err()

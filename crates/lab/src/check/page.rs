@@ -386,11 +386,15 @@ fn holds(memory: Memory) -> &'static str {
              ordered; not searched: in knee's own locks, whose dependencies are not seen, stores that \
              run ahead of earlier loads; what `knee help memory-models` leaves out"
         }
-        Memory::Lkmm | Memory::LkmmUntil62 => {
+        Memory::Lkmm => {
             "holds: in every execution that the kernel's memory model allows for the code as compiled: \
              mutual exclusion, the order of entry where claimed, no deadlock, an end to every wait, \
              and no data race; not searched: RCU; in knee's own locks, whose dependencies are not \
              seen, stores that run ahead of earlier loads; what `knee help memory-models` leaves out"
+        }
+        Memory::LkmmUntil62 => {
+            "holds: in every execution that the kernel's memory model allowed until Linux 6.2, for the \
+             code as compiled; not searched: as under lkmm, which orders more"
         }
         Memory::SequentiallyConsistent => {
             "holds: in every interleaving, each step immediately visible to all tasks: mutual \

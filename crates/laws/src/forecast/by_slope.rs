@@ -3,7 +3,7 @@
 //! publications/forecasts/curves.toml.
 
 use crate::chance::Estimate;
-use crate::sweep::Sweep;
+use crate::sweep::{COUNTS_MIN, Sweep};
 
 /// What the slope of the last doubling counts beyond the last point.
 const LAST: f64 = 0.5;
@@ -15,6 +15,8 @@ const BEND: f64 = 0.05;
 const SPREAD: f64 = 0.45;
 /// As much more, of a curve that bent by this much at its end.
 const UNSTEADY: f64 = 0.5;
+/// By so much wider is the interval of a curve with fewer points than a law takes.
+const OF_FEW: f64 = 1.25;
 /// A bend by more than this says no more.
 const BENT_MOST: f64 = 1.0;
 
@@ -39,10 +41,11 @@ impl Slope {
         let before = doubling_before(&points, last.0);
         let (last, before) = (last.1, if last.0 > 0 { before.1 } else { last.1 });
         let bent = (last - before).abs().min(BENT_MOST);
+        let few = if points.len() < COUNTS_MIN { OF_FEW } else { 1.0 };
         Slope {
             points,
             slope: LAST * last + BEFORE * before - BEND,
-            spread: SPREAD + UNSTEADY * bent,
+            spread: (SPREAD + UNSTEADY * bent) * few,
         }
     }
 

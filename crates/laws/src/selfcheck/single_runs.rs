@@ -100,7 +100,9 @@ fn held_out(points: &Points) -> Option<Vec<Off>> {
     let (part, beyond) = points.split_at(kept);
     let (most, last) = part[kept - 1];
     let beyond: Vec<&(u32, f64)> = beyond.iter().filter(|(cpus, _)| *cpus <= 2 * most).collect();
-    let sweep = Sweep::new(part.iter().map(|(cpus, rate)| (*cpus, vec![*rate]))).ok()?;
+    let sweep = Sweep::new(part.iter().map(|(cpus, rate)| (*cpus, vec![*rate])))
+        .and_then(Sweep::for_laws)
+        .ok()?;
     let cpus: Vec<u32> = beyond.iter().map(|(cpus, _)| *cpus).collect();
     let found = forecast(&sweep, &[], &cpus).ok()?;
     let universal = Fit::new(Law::Universal, &sweep.observations(), &[]);

@@ -22,10 +22,11 @@ impl Parser {
         let fence = match function {
             "smp_rmb" => Some(Expression::FenceLoads),
             "smp_wmb" => Some(Expression::FenceStores),
-            "smp_mb" | "smp_mb__before_atomic" | "smp_mb__after_atomic" => {
-                Some(Expression::Fence(Ordering::SeqCst))
-            }
-            "barrier" => Some(Expression::Number(0)),
+            "smp_mb"
+            | "smp_mb__before_atomic"
+            | "smp_mb__after_atomic"
+            | "smp_mb__after_spinlock" => Some(Expression::Fence(Ordering::SeqCst)),
+            "barrier" | "rcu_read_lock" | "rcu_read_unlock" => Some(Expression::Number(0)),
             _ => None,
         };
         if let Some(fence) = fence {
@@ -38,7 +39,8 @@ impl Parser {
             "smp_store_mb" => (true, Ordering::SeqCst),
             "smp_load_acquire" | "atomic_read_acquire" => (false, Ordering::Acquire),
             "smp_store_release" | "atomic_set_release" => (false, Ordering::Release),
-            "atomic_read" | "atomic_set" => (false, Ordering::Relaxed),
+            "atomic_read" | "atomic_set" | "spin_is_locked" => (false, Ordering::Relaxed),
+            "spin_lock" | "spin_trylock" | "spin_unlock" => return self.spinlock(function),
             _ => return self.kernel_modify(function),
         };
         ensure!(self.tokens.take("*") == has_star, "{function}: `*` before a variable, or not");
@@ -52,6 +54,17 @@ impl Parser {
         let is_full = ordering == Ordering::SeqCst;
         let ordering = if is_full { Ordering::Relaxed } else { ordering };
         let access = KernelAccess { place, action, ordering, is_full };
+        Ok(Some(Expression::Kernel(Box::new(access))))
+    }
+
+    fn spinlock(&mut self, function: &str) -> Result<Option<Expression>> {
+        let place = self.place()?;
+        self.tokens.expect(")")?;
+        let (action, ordering) = match function {
+            "spin_unlock" => (KernelAction::Unlock, Ordering::Release),
+            _ => (KernelAction::Lock(function == "spin_lock"), Ordering::Acquire),
+        };
+        let access = KernelAccess { place, action, ordering, is_full: false };
         Ok(Some(Expression::Kernel(Box::new(access))))
     }
 

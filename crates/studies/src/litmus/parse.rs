@@ -127,6 +127,9 @@ pub enum KernelAction {
     Modify(Modify, Expression, bool),
     /// The value that it expects, and the new one.
     CompareExchange([Expression; 2]),
+    /// Takes a spinlock, and whether it waits for it.
+    Lock(bool),
+    Unlock,
 }
 
 /// The value of the address of the first variable; the others follow.

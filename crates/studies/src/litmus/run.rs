@@ -1,6 +1,6 @@
 //! Runs a thread of a litmus test on a machine, and tells it what each access depends on.
 
-use machine::{Atom, Dependencies, Field, Machine, Ordering};
+use machine::{Atom, Dependencies, Field, Machine, Ordering, Until};
 
 use super::parse::{
     ADDRESS, Expected, Expression, KernelAccess, KernelAction, Modify, Place, Statement,
@@ -67,7 +67,8 @@ impl<M: Machine> Thread<'_, M> {
 
     /// Tells the machine what the next access depends on.
     fn depends_on(&self, address: u128, data: u128) {
-        self.m.depends_on(Dependencies { address, data, control: self.frame.control });
+        let control = self.frame.control;
+        self.m.depends_on(Dependencies { address, data, control, of_spinlock: false });
     }
 
     /// What an access has read.
@@ -199,13 +200,18 @@ impl<M: Machine> Thread<'_, M> {
     fn accessed(&mut self, access: &KernelAccess) -> Value {
         let KernelAccess { place, action, ordering, is_full } = access;
         let values = match action {
-            KernelAction::Load => [Value::default(); 2],
+            KernelAction::Load | KernelAction::Lock(_) | KernelAction::Unlock => {
+                [Value::default(); 2]
+            }
             KernelAction::Store(value) | KernelAction::Modify(_, value, _) => {
                 [self.evaluated(value), Value::default()]
             }
             KernelAction::CompareExchange([old, new]) => [self.evaluated(old), self.evaluated(new)],
         };
         let (variable, address) = self.place(*place);
+        if matches!(action, KernelAction::Lock(_) | KernelAction::Unlock) {
+            return self.locked(action, variable, address);
+        }
         self.depends_on(address, values[0].from | values[1].from);
         let [first, second] = values;
         let mut has_failed = false;
@@ -229,11 +235,41 @@ impl<M: Machine> Thread<'_, M> {
                 let (Ok(old) | Err(old)) = result;
                 self.read(old)
             }
+            KernelAction::Lock(_) | KernelAction::Unlock => unreachable!("done above"),
         };
         if *is_full && !has_failed {
             self.m.fence(Ordering::SeqCst);
         }
         value
+    }
+
+    /// Takes a spinlock, or releases it: 1 is taken. Whether it is taken now, for who only tries.
+    fn locked(&self, action: &KernelAction, variable: usize, address: u128) -> Value {
+        let depend = || {
+            let control = self.frame.control;
+            self.m.depends_on(Dependencies { address, data: 0, control, of_spinlock: true });
+        };
+        let atom = self.atom(variable);
+        let KernelAction::Lock(waits) = action else {
+            depend();
+            atom.store(self.m, 0, Ordering::Release);
+            return Value::default();
+        };
+        // What it read before it took the lock is no event of the model, and decides nothing.
+        let (mark, history) = (self.m.access_mark(), self.m.history_mark());
+        loop {
+            if *waits {
+                self.m.await_until(atom, Until::equals(0), Ordering::Relaxed);
+                self.m.forget_accesses(mark);
+            }
+            depend();
+            let is_taken = atom.compare_exchange(self.m, 0, 1, Ordering::Acquire).is_ok();
+            if is_taken || !waits {
+                return self.read(u32::from(is_taken));
+            }
+            self.m.forget_accesses(mark);
+            self.m.forget_history(history, 0);
+        }
     }
 
     /// Whether a compare-exchange succeeds: a variable, where the value that it expects is, and the new one.

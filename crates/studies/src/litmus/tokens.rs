@@ -98,6 +98,12 @@ pub fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
+/// Whether `(*`, before this text, is of C, as in `WRITE_ONCE(*x, 1)`, and begins no comment, as `(*x*)` or `(* x *)` do.
+fn leads_on(after: &str) -> bool {
+    let closes = after.find(')').is_some_and(|at| after[..at].ends_with('*'));
+    is_name(after) && !closes || !after.contains("*)")
+}
+
 fn without_comments(text: &str) -> String {
     let (mut rest, mut kept) = (text, String::new());
     // `(* … *)` is herd's, the others are those of C.
@@ -105,8 +111,7 @@ fn without_comments(text: &str) -> String {
     loop {
         let found = starts.iter().filter_map(|&(start, end)| Some((rest.find(start)?, start, end)));
         let Some((at, start, end)) = found.min() else { return kept + rest };
-        // In C, `(*x)` is no comment.
-        let is_pointer = start == "(*" && !rest[at..].contains(end);
+        let is_pointer = start == "(*" && leads_on(&rest[at + start.len()..]);
         if is_pointer {
             kept.push_str(&rest[..at + start.len()]);
             rest = &rest[at + start.len()..];

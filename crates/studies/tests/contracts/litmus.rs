@@ -68,7 +68,7 @@ fn what_is_not_understood_is_named() {
     };
     let cases = [
         ("while (1) {}", "a loop (while)"),
-        ("rcu_read_lock();", "rcu_read_lock, whose rules are not searched"),
+        ("synchronize_rcu();", "synchronize_rcu, whose rules are not searched"),
         ("int r0 = frobnicate(x, 1);", "a call of frobnicate"),
         ("int r0 = atomic_load_explicit(x, memory_order_consume);", "memory_order_consume"),
         ("*z = 1;", "z is no parameter"),
@@ -164,6 +164,78 @@ fn the_primitives_of_the_kernel_order_as_its_model_says() {
 
 #[test]
 fn primitives_whose_rules_are_not_searched_are_named() {
-    let text = of_kernel("rcu_read_lock(); WRITE_ONCE(*x, 1);", "r1 = READ_ONCE(*x);", "1:r1=1");
-    assert!(format!("{:#}", parse(&text).unwrap_err()).starts_with("rcu_read_lock, "));
+    let text = of_kernel("synchronize_rcu(); WRITE_ONCE(*x, 1);", "r1 = READ_ONCE(*x);", "1:r1=1");
+    assert!(format!("{:#}", parse(&text).unwrap_err()).starts_with("synchronize_rcu, "));
+}
+
+#[test]
+fn a_pointer_begins_no_comment_and_what_is_to_be_printed_no_condition() {
+    let text = of_kernel("WRITE_ONCE(*x, 1);", "r1 = READ_ONCE(*x); // (reads)\n", "1:r1=1");
+    let text = text.replace("exists", "locations [1:r1; x] (* Not in \"exists\". *)\nexists");
+    let text = text.replace("C t", "C t\n(*all*)\n(* that (it)\n * does *)") + "(* good *)";
+    assert_eq!(observed(&text, Memory::Lkmm), "sometimes");
+}
+
+/// Threads with the locks `s` and `t`, in our words: what a lock orders by itself is no more than release and acquire.
+#[test]
+fn spinlocks_order_what_stands_before_a_release_with_what_follows_the_next_taking() {
+    let check = |threads: &[&str], condition: &str, by_kernel: &str, by_armv8: &str| {
+        let thread = |(number, body): (usize, &&str)| {
+            format!(
+                "P{number} (int *x, int *y, int *z, spinlock_t *s, spinlock_t *t) {{ int r0; int r1; {body} }}\n"
+            )
+        };
+        let threads: String = threads.iter().enumerate().map(thread).collect();
+        let text = format!("C locks\n{{}}\n{threads}exists ({condition})\n");
+        for (memory, expected) in [(Memory::Lkmm, by_kernel), (Memory::Armv8, by_armv8)] {
+            assert_eq!(observed(&text, memory), expected, "{} {text}", memory.name());
+        }
+    };
+    let takes_both = "spin_lock(s); spin_unlock(s);";
+    check(
+        &[
+            "WRITE_ONCE(*x, 1); spin_lock(s); WRITE_ONCE(*y, 1); spin_unlock(s);",
+            "spin_lock(s); r0 = READ_ONCE(*y); spin_unlock(s); r1 = READ_ONCE(*x);",
+        ],
+        "1:r0=1 /\\ 1:r1=0",
+        "never",
+        "never",
+    );
+    // Two locks of one task: the kernel's rules order what is around them, those of Arm do as well.
+    check(
+        &[
+            "r0 = READ_ONCE(*x); spin_lock(s); spin_unlock(s); spin_lock(t); WRITE_ONCE(*y, 1); spin_unlock(t);",
+            "r0 = smp_load_acquire(y); WRITE_ONCE(*x, 1);",
+        ],
+        "0:r0=1 /\\ 1:r0=1",
+        "never",
+        "never",
+    );
+    // The same without a lock's release before its taking.
+    check(
+        &[
+            "r0 = READ_ONCE(*x); spin_lock(s); WRITE_ONCE(*y, 1); spin_unlock(s);",
+            "r0 = smp_load_acquire(y); WRITE_ONCE(*x, 1);",
+        ],
+        "0:r0=1 /\\ 1:r0=1",
+        "sometimes",
+        "sometimes",
+    );
+    // A third task sees what the first two did, in their order.
+    check(
+        &[
+            "spin_lock(s); WRITE_ONCE(*x, 1); spin_unlock(s);",
+            "spin_lock(s); r0 = READ_ONCE(*x); WRITE_ONCE(*z, 1); spin_unlock(s);",
+            "r0 = READ_ONCE(*z); smp_mb(); r1 = READ_ONCE(*x);",
+        ],
+        "1:r0=1 /\\ 2:r0=1 /\\ 2:r1=0",
+        "never",
+        "never",
+    );
+    check(
+        &[takes_both, "r0 = spin_trylock(s); if (r0) { r1 = spin_is_locked(s); spin_unlock(s); }"],
+        "1:r0=1 /\\ 1:r1=0",
+        "never",
+        "never",
+    );
 }

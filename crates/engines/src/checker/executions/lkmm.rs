@@ -1,10 +1,10 @@
-//! The rules of the Linux kernel's memory model, without RCU and without locks of its own: `tools/memory-model` in the kernel
+//! The rules of the Linux kernel's memory model, without RCU: `tools/memory-model` in the kernel
 //! tree, in our words.
 //!
 //!     happens before   dependencies, fences, acquire and release keep the order of a task; a write comes before its readers
 //!                      elsewhere; so does what a task must have propagated to another before that one goes on
 //!     propagates       full fences, releases and `smp_wmb` carry what came before them along, and so do writes that were read
-//!                      before a full fence or a release
+//!                      before a full fence or a release; so does a spinlock's release together with the taking after it
 //!     allowed          if neither the first, nor what a full fence lets come before what, has a cycle
 //!
 //! The model is not multicopy atomic: two tasks may see two writes of others in different order, unless full fences forbid it.
@@ -115,6 +115,7 @@ impl Orders {
         let depends = address.or(&data);
         let overwrites = &parts.overwrites;
         let plain_writes = address.only(all, !marked).then(&stores);
+        let handed_over = parts.handed_over();
         let kept = depends
             .or(&control)
             .only(all, writes)
@@ -122,14 +123,15 @@ impl Orders {
             .or(&plain_writes)
             .or(&address.only(all, reads))
             .or(&depends.only(all, marked).then(&own_reads_from))
-            .or(&fence);
+            .or(&fence)
+            .or(&handed_over.and(&parts.own));
         let carried = reads_from_other.only(all, marked).maybe();
         let sequence = match version {
             Version::Today => parts.reads_from.then(&parts.updates).closed().maybe(),
             Version::Until62 => identity.clone(),
         };
-        let cumulative =
-            carried.then(&strong.or(&release)).or(&stores).only(marked, marked).then(&sequence);
+        let cumulative = carried.then(&strong.or(&release)).or(&stores).or(&handed_over);
+        let cumulative = cumulative.only(marked, marked).then(&sequence);
         let propagates = overwrites
             .and(&parts.other)
             .maybe()
@@ -292,6 +294,16 @@ impl Parts<'_> {
         let both_ways = strong.or(&release).or(&acquire);
         let any = both_ways.or(&stores).or(&loads);
         Fences { strong, release, stores, both_ways, any }
+    }
+
+    /// What stands before the release of a spinlock, with what follows the taking that comes after it in its task, or that
+    /// takes it from it (`po-unlock-lock-po`).
+    fn handed_over(&self) -> Relation {
+        let unlocks = self.where_(|event| event.of_spinlock && !event.is_update && is_write(event));
+        let takings =
+            self.where_(|event| event.of_spinlock && event.is_update && event.kind == Kind::Read);
+        let (all, next) = (Bits::MAX, self.order.or(&self.reads_from).only(unlocks, takings));
+        self.order.only(all, unlocks).then(&next).then(&self.order.only(takings, all))
     }
 
     fn where_(&self, is_in: impl Fn(&Event) -> bool) -> Bits {

@@ -85,6 +85,8 @@ pub struct Event {
     pub is_promise: bool,
     /// Whether it belongs to a read-modify-write: its write is the event after its read.
     pub is_update: bool,
+    /// Whether it takes or releases a spinlock of the kernel.
+    pub of_spinlock: bool,
     pub cell: u16,
     /// The words that it accesses, as bits from the first of the cell.
     pub words: u8,
@@ -196,6 +198,7 @@ impl Executions {
             is_plain: false,
             is_promise: false,
             is_update: false,
+            of_spinlock: false,
             cell: target.cell,
             words,
             mask,

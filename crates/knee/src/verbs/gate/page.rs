@@ -116,17 +116,22 @@ fn of(answer: &GateAnswer, verdict: GateVerdict) -> Vec<&GatedCase> {
 fn judged(answer: &GateAnswer) -> Vec<String> {
     let all = answer.cases.len();
     let (worse, better) = words(answer);
-    let layout = format!(
-        "{worse} as the compiler laid the builds out, which other layouts of the code do not bear out"
-    );
+    let laid_out = |word: &str| {
+        format!(
+            "{word} as the compiler laid the builds out, which other layouts of the code do not bear out"
+        )
+    };
+    let (slower, faster): (Vec<&GatedCase>, Vec<&GatedCase>) =
+        of(answer, GateVerdict::LayoutOnly).into_iter().partition(|case| is_worse(case, answer));
     let mut sentences: Vec<String> = [
-        (GateVerdict::Worse, worse),
-        (GateVerdict::Changed, "changed"),
-        (GateVerdict::LayoutOnly, &layout),
-        (GateVerdict::Better, better),
+        (of(answer, GateVerdict::Worse), worse.to_string()),
+        (of(answer, GateVerdict::Changed), "changed".to_string()),
+        (slower, laid_out(worse)),
+        (of(answer, GateVerdict::Better), better.to_string()),
+        (faster, laid_out(better)),
     ]
     .into_iter()
-    .filter_map(|(verdict, what)| told(&of(answer, verdict), what, all))
+    .filter_map(|(cases, what)| told(&cases, &what, all))
     .collect();
     if of(answer, GateVerdict::Worse).is_empty() {
         sentences.splice(0..0, none_is(answer, worse));
@@ -174,6 +179,11 @@ fn because(cases: &[&GatedCase], what: &str, all: usize) -> Option<String> {
 /// Whether some runs of a case failed, and others told something.
 fn fails_at_times(case: &&GatedCase) -> bool {
     case.failed > 0 && case.is != GateVerdict::Failed
+}
+
+/// Whether what is seen of a case is for the worse.
+fn is_worse(case: &GatedCase, answer: &GateAnswer) -> bool {
+    (case.change.unwrap_or(0.0) > 0.0) == (answer.better != Better::Higher)
 }
 
 /// "1 of 20 cases", or the only one.
