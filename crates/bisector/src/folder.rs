@@ -1,22 +1,27 @@
 //! Where bisections are kept: a folder for each in the store of records, and one for its builds in the cache.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use host::durable::Seal;
 use host::{paths, random, unknown_of};
 use jiff::ToSpan;
 use setup::foreign::Foreign;
-use setup::own_file;
+use setup::{own_file, removal};
 use store::{Id, Store};
+
+use crate::builds_lock::{BuildsLock, is_unused};
 
 /// The folder of all bisections, in the store.
 const BISECTIONS: &str = "bisections";
 
 /// The log in the folder of a bisection.
 const LOG: &str = "log.ndjson";
+
+/// What the names of folders of gates begin with.
+const GATE: &str = "gate-";
 
 /// A bisection on disk.
 #[derive(Clone, Debug)]
@@ -40,25 +45,49 @@ impl Bisection {
         Ok(Bisection { id, folder })
     }
 
-    /// The folder that gates of one kind of build share, so that the next one finds the builds of this one. The second
-    /// part is its lock.
-    pub fn of_gate(store: &Store, kind: &str) -> Result<(Bisection, File)> {
-        Bisection::shared(store, "gate", kind, "another gate of these builds runs")
+    /// The folder that gates of one repository share which build alike, so that the next one finds the builds of this
+    /// one. Repositories are told apart by where they lie: the address of a remote may hold a token that changes, the
+    /// first commit of a shallow clone is where it was cut, and clones side by side are gated side by side.
+    pub fn of_gate(
+        store: &Store,
+        repository: &Path,
+        kind: &str,
+    ) -> Result<(Bisection, BuildsLock)> {
+        let gate = format!("{repository:?} {kind}");
+        Bisection::shared(store, GATE, &gate, "another gate of these builds runs")
     }
 
-    /// The folder of the builds of a watched line. The second part is its lock.
-    pub fn of_watch(store: &Store, line: &str) -> Result<(Bisection, File)> {
-        Bisection::shared(store, "watch", line, "another knee adds to this line")
+    /// The folder of the builds of a watched line.
+    pub fn of_watch(store: &Store, line: &str) -> Result<(Bisection, BuildsLock)> {
+        Bisection::shared(store, "watch-", line, "another knee adds to this line")
     }
 
-    fn shared(store: &Store, of: &str, kind: &str, busy: &str) -> Result<(Bisection, File)> {
-        let id = format!("{of}-{}", &Seal::for_bytes(kind.as_bytes()).sha256[..16]);
+    fn shared(store: &Store, of: &str, kind: &str, busy: &str) -> Result<(Bisection, BuildsLock)> {
+        let id = format!("{of}{}", &Seal::for_bytes(kind.as_bytes()).sha256[..16]);
         let folder = store.root().join(BISECTIONS).join(&id);
         create(&folder.join("logs"))?;
-        let path = folder.join("lock");
-        let lock = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-        ensure!(lock.try_lock().is_ok(), "{busy}: wait for its end ({} is locked)", path.display());
-        Ok((Bisection { id, folder }, lock))
+        let bisection = Bisection { id, folder };
+        let builds = bisection.builds()?;
+        let lock = BuildsLock::of(&builds)?.with_context(|| {
+            format!("{busy}: wait for its end ({} is locked)", BuildsLock::path(&builds).display())
+        })?;
+        Ok((bisection, lock))
+    }
+
+    /// Removes builds, and the output of making them, of gates whose repository is gone, or that none used for long.
+    pub fn remove_unused_gates(&self, store: &Store) -> Result<()> {
+        let builds = self.builds()?;
+        for entry in fs::read_dir(builds.parent().unwrap_or(&builds))?.flatten() {
+            let name = entry.file_name();
+            let is_gate = name.to_string_lossy().starts_with(GATE) && entry.path().is_dir();
+            if is_gate && entry.path() != builds && is_unused(&entry.path()) {
+                let Some(lock) = BuildsLock::of(&entry.path())? else { continue };
+                removal::remove(&entry.path())?;
+                removal::remove(&store.root().join(BISECTIONS).join(name))?;
+                lock.remove()?;
+            }
+        }
+        Ok(())
     }
 
     pub fn log_path(&self) -> PathBuf {

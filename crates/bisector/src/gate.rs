@@ -8,6 +8,7 @@
 //! alone, so the blocks go to those that are not.
 
 mod answer;
+mod builds;
 mod cases;
 mod exact;
 mod laid_out;
@@ -41,7 +42,6 @@ use self::rounds::Rounds;
 use self::same::may_be_read;
 use crate::Request;
 use crate::build::{Build, Built};
-use crate::folder::Bisection;
 use crate::measurement::{
     CASE, LAYOUTS, Repeats, Subject, disturbed_blocks, experiment_of_cases, measure_while,
 };
@@ -59,6 +59,10 @@ pub const ALPHA: f64 = 0.01;
 /// Share of the budget that the blocks leave to other layouts of what they find, and the most where their builds take long.
 const FOR_LAYOUTS: f64 = 0.25;
 const FOR_LAYOUTS_MAX: f64 = 0.45;
+
+/// Why a case without a block that counts cannot be told.
+const DISTURBED: &str = "the host disturbed all of its blocks";
+const NOT_RUN: &str = "the budget ended before it ran";
 
 /// Rounds of blocks: the first of all cases, each further one of those that stay open.
 const ROUNDS_MAX: i32 = 8;
@@ -93,10 +97,7 @@ pub fn gate(
 ) -> Result<Option<(GateAnswer, Option<Opened>)>> {
     let since = RunningSince::now();
     let [base, head] = ends(&asked.request)?;
-    let Request { build, products, .. } = &*asked.request;
-    let (bisection, _lock) = Bisection::of_gate(store, &format!("{build:?} {products:?}"))?;
-    let workshop = Workshop::open(&bisection, asked.request.clone())?;
-    workshop.remove_others(&[&base, &head])?;
+    let (workshop, _lock) = builds::workshop(&asked.request, store, [&base, &head], &mut tell)?;
     let request = asked.request.clone();
     let mut gating = Gating { asked, request, store, workshop, base, head, builds: Vec::new() };
     let answered = gating.answer(&mut tell)?;
@@ -157,6 +158,9 @@ type Answered = Option<(GateAnswer, Option<Opened>)>;
 
 impl Gating<'_> {
     fn answer(&mut self, tell: &mut dyn FnMut(&str)) -> Result<Answered> {
+        if self.base.id == self.head.id {
+            return Ok(self.nothing(Nothing::NoChange));
+        }
         for (side, commit) in [(GateSide::Base, &self.base), (GateSide::Head, &self.head)] {
             match self.workshop.kept_or_built(commit)? {
                 Built::Done(build) => {
@@ -193,13 +197,19 @@ impl Gating<'_> {
             }
             [Ok(base), Ok(head)] => [base, head],
         };
+        let has_cases = !matches!(self.asked.cases, Cases::One);
+        if has_cases && listed.iter().all(Vec::is_empty) {
+            match &self.asked.only {
+                Some(only) => bail!("no case of base or head matches --only '{only}'"),
+                None => bail!("neither base nor head has a case: what lists them prints none"),
+            }
+        }
         let apart = |side: usize| -> Vec<String> {
             listed[side].iter().filter(|case| !listed[1 - side].contains(case)).cloned().collect()
         };
         let (only_base, only_head) = (apart(0), apart(1));
         let both: Vec<String> =
             listed[1].iter().filter(|case| listed[0].contains(case)).cloned().collect();
-        let has_cases = !matches!(self.asked.cases, Cases::One);
         if has_cases && both.is_empty() {
             let nothing = self.nothing(Nothing::NoCase);
             return Ok(nothing
@@ -282,17 +292,17 @@ impl Gating<'_> {
         budget_s: f64,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Answered> {
-        let share = if self.asked.layouts { 1.0 - self.for_layouts(budget_s) } else { 1.0 };
+        let has_layouts = self.asked.layouts && self.request.build.is_some();
+        let share = if has_layouts { 1.0 - self.for_layouts(budget_s) } else { 1.0 };
         let first = Round { number: 1, runs: 1, budget_s: budget_s * share };
         let Some(record) = self.blocks(cases, first, tell)? else { return Ok(None) };
         // By the records alone, so that a gate that was killed goes on as it would have.
         let mut spent_s = spent_s(&record);
         let mut answer = self.judged(&record)?;
-        let seen: BTreeMap<String, f64> = answer
-            .cases
-            .iter()
-            .filter_map(|case| Some((case.case.clone(), case.could_see?)))
-            .collect();
+        // What few runs of each case tell of their noise is no reason to run fewer cases.
+        let looked = if is_screened(&record) { &[][..] } else { &answer.cases[..] };
+        let seen = looked.iter().filter_map(|case| Some((case.case.clone(), case.could_see?)));
+        let seen: BTreeMap<String, f64> = seen.collect();
         let mut open = answer.open_cases();
         for number in 2..=ROUNDS_MAX {
             let left_s = budget_s * share - spent_s;
@@ -318,6 +328,7 @@ impl Gating<'_> {
             open.extend(further.open_cases());
             answer.take_further(further);
         }
+        answer.needs_s = needs_s(&record, share).filter(|_| !open.is_empty());
         if self.asked.layouts {
             let run_s = spent_s / answer.runs.max(1) as f64;
             let left = Left { seconds: budget_s - spent_s, run_s };
@@ -385,14 +396,15 @@ impl Gating<'_> {
         let primary = comparison.cells.first().and_then(|cell| cell.metrics.first());
         let bounds = record.record.experiment.compare.gate;
         let bounds = bounds.context("the record of a gate has its bounds")?;
-        let is_spent = spent_s(record) >= bounds.budget_s;
+        let is_spent = spent_s(record) >= bounds.budget_s || is_screened(record);
         let out_of_budget = is_spent && cases.iter().any(|one| one.is == GateVerdict::CannotTell);
         let most = cases.iter().map(|one| one.blocks).max().unwrap_or(0);
         let blocks = if is_spent { most } else { record.record.experiment.blocks() as usize };
         let level = bounds.alpha / comparison.cells.len().max(1) as f64;
         let metric = &self.request.metric;
         for (case, cell) in cases.iter_mut().zip(&comparison.cells) {
-            case.could_see = could_see(cell, metric, (blocks, bounds.runs), level);
+            // Its values are means already.
+            case.could_see = could_see(cell, metric, (blocks, 1), level);
             match case.is {
                 GateVerdict::Worse => case.beside.extend(page_state(record, &case.case)),
                 GateVerdict::Failed => case.why += &said_by_failed(record, &case.case),
@@ -440,12 +452,26 @@ impl Gating<'_> {
             only_head: Vec::new(),
             could_see: None,
             out_of_budget: false,
+            needs_s: None,
             runs: 0,
             disturbed: 0,
             seconds: 0.0,
             records: Vec::new(),
         }
     }
+}
+
+/// Whether the budget held no look at all cases, so that their runs only tell which of them are suspicious.
+fn is_screened(record: &Opened) -> bool {
+    let blocks = record.runs.iter().map(|run| run.block as usize + 1).max();
+    blocks.is_none_or(|blocks| blocks < sequential::LOOKS[0])
+}
+
+/// The budget in seconds, of which this share is for blocks, that holds a look at all cases; `None` if this one held it.
+fn needs_s(record: &Opened, share: f64) -> Option<f64> {
+    let run_s = spent_s(record) / record.runs.len().max(1) as f64;
+    let runs = record.record.points.len() * sequential::LOOKS[0];
+    is_screened(record).then(|| run_s * runs as f64 / share)
 }
 
 /// Seconds that the runs of a round took.
@@ -464,6 +490,7 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
         change: contrast.and_then(|contrast| contrast.change),
         interval: contrast.and_then(|contrast| contrast.interval),
         blocks: contrast.map_or(0, |contrast| contrast.n),
+        failed: cell.failed.iter().sum(),
         could_see: None,
         layouts: Vec::new(),
         beside: Vec::new(),
@@ -477,18 +504,15 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
     let Some(contrast) = contrast.filter(|contrast| contrast.n > 0) else {
         if failing.is_empty() {
             gated.is = GateVerdict::CannotTell;
-            gated.why = "the host disturbed all of its blocks".to_string();
+            gated.why = if has_pair(cell) { DISTURBED } else { NOT_RUN }.to_string();
         } else {
             gated.why = format!("all runs of {} fail", failing.join(" and "));
         }
         return gated;
     };
     if !failing.is_empty() {
-        gated.why = format!(
-            "{} of {} failed",
-            counted(cell.failed.iter().sum(), "run"),
-            failing.join(" and ")
-        );
+        let runs = counted(gated.failed, "run");
+        gated.why = format!("{runs} of {} failed", failing.join(" and "));
     }
     let size = contrast.change.unwrap_or(0.0).abs();
     gated.is = match &contrast.verdict {
@@ -506,6 +530,12 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
         gated.beside = beside(cell);
     }
     gated
+}
+
+/// Whether base and head have run in one block.
+fn has_pair(cell: &CellComparison) -> bool {
+    let blocks = |side: usize| cell.passes.get(side).into_iter().flatten().map(|run| run.block);
+    blocks(0).any(|block| blocks(1).any(|other| other == block))
 }
 
 /// ": " and why a run of a case failed, the newest of them.

@@ -7,6 +7,7 @@
 //! where it was.
 
 mod build;
+mod builds_lock;
 mod confirm;
 mod effects;
 mod fingerprint;
@@ -25,6 +26,7 @@ mod reads;
 mod series;
 mod session;
 mod step_line;
+mod tools;
 mod watch;
 mod workshop;
 

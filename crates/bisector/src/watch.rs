@@ -29,6 +29,7 @@ use store::Store;
 
 use crate::Request;
 use crate::build::{Build, Built};
+use crate::builds_lock::BuildsLock;
 use crate::folder::Bisection;
 use crate::gate::{Cases, list};
 use crate::lines::{self, Lines, LinesOf};
@@ -206,7 +207,7 @@ pub struct Adding<'a> {
     /// The commit whose runs ended last, in this process.
     newest_session: Option<String>,
     tell: &'a mut dyn FnMut(&str),
-    _lock: std::fs::File,
+    _lock: BuildsLock,
 }
 
 /// Builds and measures commits, oldest first, and compares what the line then suggests. Passes over commits that have a point.

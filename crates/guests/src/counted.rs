@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::children::{self, Streams};
-use host::memfd;
+use host::{kill_with_parent, memfd};
 
 use crate::program::{QEMU, version};
 use crate::tracer::for_version;
@@ -178,6 +178,8 @@ fn command(plugin: &File, counts: &File, environment: &[(String, String)]) -> Co
         }
     }
     command.env("LD_PRELOAD", plugin);
+    // A count of a knee that was killed would disturb the next one.
+    kill_with_parent(&mut command, libc::SIGKILL);
     // SAFETY: system calls only.
     unsafe { command.pre_exec(keep_from_chance) };
     command

@@ -6,15 +6,20 @@
 
 use std::collections::BTreeMap;
 
+use analysis::sequential;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{PointOrder, ProfileKind, Record, Run};
+use records::{Gate, PointOrder, ProfileKind, Record, Run};
 
 use crate::adaptive;
 
 /// Share of a gate's budget in which cells that were set aside are looked at again; the rest is for those that stay open.
 const REEXAMINED: f64 = 0.75;
+
+/// Share of a gate's budget in which all cases run, where they are too many for a look at each; and of that in which all run once.
+const SCREENED: f64 = 0.5;
+const SCREENED_ONCE: f64 = 0.7;
 
 /// A run that is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +64,7 @@ pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     let mut cells = cells(record);
     let gate = record.experiment.compare.gate;
     let spent_s = adaptive::spent_s(record, before);
-    if gate.is_some_and(|gate| spent_s >= gate.budget_s) {
+    if gate.is_some_and(|gate| spent_s >= gate.budget_s || has_screened(gate, spent_s, block)) {
         return Vec::new();
     }
     match record.variants.len() {
@@ -88,6 +93,22 @@ pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
         PointOrder::Grouped => grouped(record, &cells, active, block, &mut random),
         PointOrder::UpDown => up_down(record, &cells, active, block, &mut random),
     }
+}
+
+/// Whether so many blocks of a gate took so long that the first look at all cases lies beyond its budget, and that one block
+/// more would take the time that the most suspicious of them need.
+fn has_screened(gate: Gate, spent_s: f64, blocks: u32) -> bool {
+    let block_s = spent_s / f64::from(blocks.max(1));
+    let looks_s = block_s * sequential::LOOKS[0] as f64;
+    let is_before = (1..sequential::LOOKS[0] as u32).contains(&blocks);
+    is_before && looks_s > gate.budget_s && spent_s + block_s > SCREENED * gate.budget_s
+}
+
+/// Whether a gate ends within its first block: the cases are so many that one run of each takes what the most suspicious of
+/// them need. Which cases the block has not come to is as random as its order.
+pub fn ends_within_block(record: &Record, runs: &[&Run], block: u32) -> bool {
+    let Some(gate) = record.experiment.compare.gate.filter(|_| block == 0) else { return false };
+    adaptive::spent_s(record, runs) >= SCREENED_ONCE * gate.budget_s
 }
 
 /// The points of each cell, in the order of its variants. Without variants each point is a cell.
@@ -237,7 +258,10 @@ fn has_placebo(record: &Record, cells: usize, cell: usize, block: u32) -> bool {
 /// Makes the later one of two equal runs the placebo.
 fn placebos_last(mut runs: Vec<Assignment>) -> Vec<Assignment> {
     for later in 0..runs.len() {
-        let twin = runs[..later].iter().position(|run| run.point == runs[later].point);
+        // Repeats are no placebos of each other.
+        let is_twin =
+            |run: &Assignment| (run.point, run.repeat) == (runs[later].point, runs[later].repeat);
+        let twin = runs[..later].iter().position(is_twin);
         if let Some(earlier) = twin {
             (runs[earlier].placebo, runs[later].placebo) = (false, true);
         }
@@ -247,6 +271,8 @@ fn placebos_last(mut runs: Vec<Assignment>) -> Vec<Assignment> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use records::Experiment;
 
@@ -352,6 +378,57 @@ mod tests {
         };
         assert_eq!(cpus(0), [1, 2, 2, 4, 8]);
         assert_eq!(cpus(1), [8, 4, 2, 2, 1]);
+    }
+
+    #[test]
+    fn a_value_of_a_gate_is_the_mean_of_runs_that_all_count() {
+        let record =
+            record("[compare]\nplacebo = 0\ngate = { alpha = 0.01, budget_s = 9, runs = 4 }", 3, 2);
+        let runs = block(&record, &[], 0);
+        assert_eq!(runs.len(), 3 * 2 * 4);
+        assert!(runs.iter().all(|run| !run.placebo), "{runs:?}");
+        for cell in runs.chunks(8) {
+            let repeats = |point: usize| -> BTreeSet<u32> {
+                cell.iter().filter(|run| run.point % 2 == point).map(|run| run.repeat).collect()
+            };
+            assert_eq!([0, 1].map(repeats), [(0..4).collect(), (0..4).collect()]);
+        }
+    }
+
+    #[test]
+    fn cases_that_are_too_many_for_a_look_at_each_are_screened() {
+        let gate = |budget_s| Gate { alpha: 0.01, budget_s, runs: 1 };
+        let check = |budget_s: f64, spent_s: f64, blocks: u32, expected: bool| {
+            assert_eq!(
+                has_screened(gate(budget_s), spent_s, blocks),
+                expected,
+                "{spent_s} {blocks}"
+            );
+        };
+        check(100.0, 0.0, 0, false);
+        // Eight blocks fit.
+        check(100.0, 12.0, 1, false);
+        // They do not, but one more leaves half of the budget.
+        check(100.0, 20.0, 1, false);
+        check(100.0, 40.0, 2, true);
+        check(100.0, 60.0, 1, true);
+        check(100.0, 200.0, 8, false);
+    }
+
+    #[test]
+    fn a_first_block_that_takes_most_of_a_gates_budget_ends() {
+        let mut record = record("[compare]\ngate = { alpha = 0.01, budget_s = 20 }", 300, 2);
+        record.sessions.truncate(1);
+        let line = |number: u32| {
+            format!(
+                r#"{{"run":{number},"point":{number},"block":0,"started":"2026-11-24T00:00:{number:02}Z","state":"finished","metrics":{{}},"counters":{{}}}}"#
+            )
+        };
+        let runs: Vec<Run> = (0..20).map(|number| Run::read(&line(number)).unwrap()).collect();
+        let ends = |n: usize, block: u32| {
+            ends_within_block(&record, &runs[..n].iter().collect::<Vec<_>>(), block)
+        };
+        assert_eq!([ends(13, 0), ends(16, 0), ends(20, 1)], [false, true, false]);
     }
 
     #[test]

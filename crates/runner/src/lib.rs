@@ -13,6 +13,7 @@ mod programs;
 pub mod progress;
 mod rights;
 mod session;
+mod session_clock;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -37,6 +38,7 @@ use crate::places::metal::Metal;
 use crate::places::{RunOutcome, RunRequest};
 use crate::profiles::{Step, StepResult};
 use crate::progress::Progress;
+use crate::session_clock::SessionClock;
 
 pub use begin::{new_record, planned_record};
 pub use effects::effects;
@@ -78,12 +80,13 @@ pub fn run(
     Ok(end)
 }
 
-/// The places that the runs of a record need.
+/// The places that the runs of a record need, and their clock.
 struct Places<'a> {
     journal: &'a mut Journal,
     local: Local,
     guests: Option<Guests>,
     metal: Option<&'a mut Metal>,
+    clock: SessionClock,
 }
 
 impl<'a> Places<'a> {
@@ -100,7 +103,7 @@ impl<'a> Places<'a> {
         } else {
             Some(Guests::new(&mut record.record, boots)?)
         };
-        let mut places = Places { journal, local, guests, metal };
+        let mut places = Places { journal, local, guests, metal, clock: SessionClock::start() };
         if let Some(metal) = &mut places.metal {
             metal.begin(boots)?;
         }
@@ -189,6 +192,11 @@ fn run_blocks(
             if signals::received().is_some() {
                 return Ok(End::Interrupted);
             }
+            if schedule::ends_within_block(&record.record, &runs.iter().collect::<Vec<_>>(), block)
+            {
+                is_last = true;
+                break;
+            }
             let Some(result) = execute(record, places, progress, step)? else {
                 return Ok(End::Interrupted);
             };
@@ -231,7 +239,7 @@ fn execute(
     let mut stopped = None;
     let (started, outcome) = loop {
         progress.running(&record.record, index as u32);
-        let (started, stops) = (jiff::Timestamp::now(), job_control::stops());
+        let (started, stops) = (places.clock.now(), job_control::stops());
         let planned = record.record.planned(&record.record.points[index])?;
         let outcome = places.run(&RunRequest {
             record: &record.record,

@@ -42,6 +42,9 @@ pub struct GateAnswer {
     pub could_see: Option<f64>,
     /// Whether the runs ended because the budget was spent.
     pub out_of_budget: bool,
+    /// The budget in seconds that holds a look at all cases; absent if this one held it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs_s: Option<f64>,
     /// Runs, those in other layouts too.
     pub runs: usize,
     /// Blocks that were left out because the host disturbed them.
@@ -81,7 +84,9 @@ impl GateAnswer {
             };
             // What is known to be slightly worse stays so, unless it is worse than that.
             let says_less = match new.is {
-                GateVerdict::CannotTell => true,
+                GateVerdict::CannotTell => {
+                    known.is != GateVerdict::CannotTell || new.blocks <= known.blocks
+                }
                 GateVerdict::Harmless => known.is == GateVerdict::Slightly,
                 _ => false,
             };
@@ -117,6 +122,8 @@ pub struct LearnedEffect {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum Nothing {
+    /// The base has all commits of the head.
+    NoChange,
     /// Both builds load equal code and data.
     SameCode,
     /// A side was not built.
@@ -170,6 +177,8 @@ pub struct GatedCase {
     pub interval: Option<(f64, f64)>,
     /// Blocks that counted.
     pub blocks: usize,
+    /// Runs that failed.
+    pub failed: usize,
     /// The smallest change for the worse that would have been found in it in four of five gates, as a share; absent if too few
     /// blocks tell.
     pub could_see: Option<f64>,

@@ -24,6 +24,9 @@ const LEAST: f64 = 0.01;
 /// This share of the cases shows what is learned; noisier ones may stay open.
 const CASES: f64 = 0.8;
 
+/// So many cases show what most show.
+const SAMPLE: usize = 20;
+
 /// Blocks of a case, and runs whose mean is a value, at most.
 const MOST: (usize, u32) = (60, 16);
 
@@ -38,10 +41,11 @@ impl Gating<'_> {
         budget_s: f64,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Answered> {
-        let Some(record) = self.against_itself(cases, budget_s)? else { return Ok(None) };
+        let sample = spread_over(cases);
+        let Some(record) = self.against_itself(&sample, budget_s)? else { return Ok(None) };
         let seconds = spent_s(&record);
         let left_s = (budget_s - seconds).max(0.0);
-        let smallest_effect = self.learned(&record, left_s)?;
+        let smallest_effect = self.learned(&record, cases.len().max(1), left_s)?;
         tell(&format!("a slowdown of {:.1} % can be told here", 100.0 * smallest_effect));
         self.request = self.request.clone().map(|one| Request { smallest_effect, ..one });
         let answered = self.measure(cases, left_s, tell)?;
@@ -68,11 +72,11 @@ impl Gating<'_> {
         })
     }
 
-    /// The smallest slowdown that runs of this many seconds tell.
-    fn learned(&self, record: &Opened, left_s: f64) -> Result<f64> {
+    /// The smallest slowdown that runs of this many seconds tell in so many cases.
+    fn learned(&self, record: &Opened, cases: usize, left_s: f64) -> Result<f64> {
         let arms = ["base", AGAIN].map(|name| Arm { name, record, variant: name });
         let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
-        let cells = comparison.cells.len().max(1) as f64;
+        let cells = cases as f64;
         let run_s = spent_s(record) / record.runs.len().max(1) as f64;
         let within = affordable_round(left_s / run_s / 2.0 / cells);
         let level = ALPHA / 2.0 / cells;
@@ -80,6 +84,11 @@ impl Gating<'_> {
         let seen = comparison.cells.iter().map(|cell| could_see(cell, metric, within, level));
         Ok(most_show(seen.collect()))
     }
+}
+
+/// Some of the cases from all over their list.
+fn spread_over(cases: &[String]) -> Vec<String> {
+    cases.iter().step_by(cases.len().div_ceil(SAMPLE).max(1)).cloned().collect()
 }
 
 /// How many blocks of a case, of how many runs each, that many pairs of runs make.
@@ -103,7 +112,7 @@ fn most_show(seen: Vec<Option<f64>>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{affordable_round, most_show};
+    use super::{affordable_round, most_show, spread_over};
 
     #[test]
     fn most_cases_show_what_is_learned() {
@@ -116,6 +125,17 @@ mod tests {
         check(&[0.002, 0.003], 0.01);
         check(&[0.02, f64::INFINITY], 1.0);
         check(&[], 1.0);
+    }
+
+    #[test]
+    fn a_few_of_many_cases_show_it() {
+        let sample = |n: usize| {
+            let cases: Vec<String> = (0..n).map(|case| case.to_string()).collect();
+            spread_over(&cases)
+        };
+        assert_eq!([0, 1, 20, 300].map(|n| sample(n).len()), [0, 1, 20, 20]);
+        assert_eq!(sample(300)[19], "285");
+        assert_eq!(sample(21).len(), 11);
     }
 
     #[test]

@@ -94,6 +94,13 @@ impl Repository {
         &self.path
     }
 
+    /// The folder with its objects and branches, which all of its work trees share.
+    pub fn shared_folder(&self) -> Result<PathBuf> {
+        let told = ask(self.git().args(["rev-parse", "--git-common-dir"]))?;
+        let folder = self.path.join(told);
+        folder.canonicalize().with_context(|| format!("looking for {}", folder.display()))
+    }
+
     /// Resolves a name to a commit.
     pub fn resolve(&self, name: &str) -> Result<Revision> {
         // git would take it for an option.

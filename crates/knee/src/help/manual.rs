@@ -70,8 +70,8 @@ pub const FILES: &[Entry] = &[
     ),
     Entry::of(
         "~/.cache/knee/bisect",
-        &["bisect", "watch"],
-        "Source trees and builds of bisections.",
+        &["bisect", "gate", "watch"],
+        "Source trees and builds of bisections, gates and lines.",
     ),
     Entry::of(
         "/var/lib/knee",
@@ -104,6 +104,11 @@ pub const ENVIRONMENT: &[Entry] = &[
         "Colours also where output is no terminal, unless it is empty or 0.",
     ),
     Entry::of_all("TERM", "dumb for plain lines."),
+    Entry::of(
+        "RUSTUP_HOME",
+        &["gate"],
+        "Where rustup keeps compilers, instead of ~/.rustup: builds of others are made anew.",
+    ),
     Entry::of(
         "TMPDIR",
         MEASURING,

@@ -151,6 +151,12 @@ const SLOWER: u8 = 3;
 /// Builds, measures, and says what is slower.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let asked = asked(arguments)?;
+    // What is measured in minutes shall not be lost for want of a folder.
+    for path in arguments.comment.iter().chain(&arguments.html) {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let is_there = folder.is_none_or(Path::is_dir);
+        ensure!(is_there, "{} cannot be written: make its folder first", path.display());
+    }
     signals::catch();
     job_control::follow_terminal();
     let Some((answer, record)) = gate(&asked, store, |news| hint(news))? else {
@@ -160,7 +166,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let page = || page::page(&answer);
     arguments.view.print(|| Ok(answer.clone()), || Ok(page()))?;
     if let Some(path) = &arguments.comment {
-        write(path, &markdown(&page()))?;
+        write(path, &markdown(&page::comment(&answer)))?;
     }
     if let Some(path) = &arguments.html {
         let whole = match &record {

@@ -15,8 +15,21 @@ const LINES_MAX: usize = 12;
 /// How many of them the title, the counts and the head of the table take.
 const LINES_OF_TABLE: usize = 6;
 
+/// Rows of a table in a comment, of which trackers take no more than 64 KB.
+const ROWS_MAX: usize = 100;
+
+/// The comment on an answer: a page that a tracker takes.
+pub fn comment(answer: &GateAnswer) -> Page {
+    with_rows(answer, ROWS_MAX)
+}
+
 /// The page of an answer.
 pub fn page(answer: &GateAnswer) -> Page {
+    with_rows(answer, usize::MAX)
+}
+
+/// The page of an answer, whose tables have so many rows at most.
+fn with_rows(answer: &GateAnswer, most: usize) -> Page {
     let title = format!("{:.12}..{:.12}", answer.base, answer.head);
     let mut page = Page::new(&title, PageKind::Gate);
     page.answers = match &answer.nothing {
@@ -26,22 +39,21 @@ pub fn page(answer: &GateAnswer) -> Page {
     };
     page.answers.extend(missing(answer));
     if !answer.counted.is_empty() {
-        counted::fill(&mut page, answer);
+        counted::fill(&mut page, answer, most);
     } else if answer.nothing.is_none() {
         page.counts = counts(answer);
         let (changed, others): (Vec<&GatedCase>, Vec<&GatedCase>) =
             answer.cases.iter().partition(|case| is_told(case.is));
         let mut shown = changed.clone();
         shown.sort_by_key(|case| rank(case.is));
-        if !shown.is_empty() && !is_one(answer) {
+        if !is_one(answer) {
             let rest = shown.split_off(shown.len().min(rows_shown(&page)));
-            page.sections.push(section("Cases that changed", &shown, true, answer));
-            if !rest.is_empty() {
-                page.sections.push(section("More cases that changed", &rest, false, answer));
+            for (title, cases, is_open) in changed_in_two(&shown, &rest) {
+                page.sections.push(section(title, cases, is_open, (answer, most)));
             }
         }
         if !others.is_empty() {
-            page.sections.push(section("Other cases", &others, false, answer));
+            page.sections.push(section("Other cases", &others, false, (answer, most)));
         }
         page.method = method(answer);
     }
@@ -51,7 +63,17 @@ pub fn page(answer: &GateAnswer) -> Page {
 
 /// How many rows of its table a comment shows at once, below what it says.
 fn rows_shown(page: &Page) -> usize {
-    LINES_MAX.saturating_sub(LINES_OF_TABLE + page.answers.len()).max(1)
+    LINES_MAX.saturating_sub(LINES_OF_TABLE + page.answers.len())
+}
+
+/// The changed cases that a comment shows at once, and those that it folds, with titles.
+fn changed_in_two<'a, T>(
+    shown: &'a [&'a T],
+    folded: &'a [&'a T],
+) -> impl Iterator<Item = (&'static str, &'a [&'a T], bool)> {
+    let title = if shown.is_empty() { "Cases that changed" } else { "More cases that changed" };
+    let parts = [("Cases that changed", shown, true), (title, folded, false)];
+    parts.into_iter().filter(|(_, cases, _)| !cases.is_empty())
 }
 
 fn is_one(answer: &GateAnswer) -> bool {
@@ -72,6 +94,7 @@ fn rank(verdict: GateVerdict) -> usize {
 
 fn why_nothing(nothing: &Nothing) -> String {
     match nothing {
+        Nothing::NoChange => "Nothing to judge: the base has all commits of the head.".to_string(),
         Nothing::SameCode => {
             "Same code: base and head load equal code and data, so nothing was run.".to_string()
         }
@@ -113,19 +136,24 @@ fn judged(answer: &GateAnswer) -> Vec<String> {
     if of(answer, GateVerdict::Worse).is_empty() {
         sentences.splice(0..0, none_is(answer, worse));
     }
-    let failed = of(answer, GateVerdict::Failed);
-    if let Some(first) = failed.first() {
-        let more = if failed.len() > 1 { ", …" } else { "" };
-        let name = if first.case.is_empty() { String::new() } else { first.case.clone() + ": " };
-        let subject = some(failed.len(), all);
-        sentences.push(format!("{subject} cannot be judged: {name}{}{more}.", first.why));
-    }
+    sentences.extend(because(&of(answer, GateVerdict::Failed), "cannot be judged", all));
+    let at_times: Vec<&GatedCase> = answer.cases.iter().filter(fails_at_times).collect();
+    let fail = if at_times.len() > 1 { "fail at times" } else { "fails at times" };
+    sentences.extend(because(&at_times, fail, all));
     let open = of(answer, GateVerdict::CannotTell);
     if !open.is_empty() {
         let until = if answer.out_of_budget { " within the budget" } else { "" };
         let are_disturbed = open.iter().all(|case| case.blocks == 0);
-        let why =
-            if are_disturbed { ": other programs kept the CPUs busy in every block" } else { "" };
+        let why = match answer.needs_s {
+            Some(seconds) => format!(
+                ": a look at each takes about {:.0} min (--budget), or choose fewer (--only)",
+                (seconds / 60.0).ceil()
+            ),
+            None if are_disturbed => {
+                ": other programs kept the CPUs busy in every block".to_string()
+            }
+            None => String::new(),
+        };
         sentences.push(format!("{} cannot be told{until}{why}.", some(open.len(), all)));
     }
     sentences.extend(answer.learned.map(|_| {
@@ -138,6 +166,19 @@ fn judged(answer: &GateAnswer) -> Vec<String> {
         format!("A slowdown of {percent:.1} %{any} would be found in four of five gates.")
     }));
     sentences
+}
+
+/// "2 of 20 cases cannot be judged: sort: all runs of head fail, …."
+fn because(cases: &[&GatedCase], what: &str, all: usize) -> Option<String> {
+    let first = cases.first()?;
+    let more = if cases.len() > 1 { ", …" } else { "" };
+    let name = if first.case.is_empty() { String::new() } else { first.case.clone() + ": " };
+    Some(format!("{} {what}: {name}{}{more}.", some(cases.len(), all), first.why))
+}
+
+/// Whether some runs of a case failed, and others told something.
+fn fails_at_times(case: &&GatedCase) -> bool {
+    case.failed > 0 && case.is != GateVerdict::Failed
 }
 
 /// Whether what is seen of a case is for the worse.
@@ -221,7 +262,18 @@ fn counts(answer: &GateAnswer) -> Vec<Count> {
     kinds.into_iter().map(count).filter(|count| count.n > 0).collect()
 }
 
-fn section(title: &str, cases: &[&GatedCase], is_open: bool, answer: &GateAnswer) -> Section {
+fn section(
+    title: &str,
+    cases: &[&GatedCase],
+    is_open: bool,
+    (answer, most): (&GateAnswer, usize),
+) -> Section {
+    let mut cases = cases.to_vec();
+    let left_out = cases.len().saturating_sub(most);
+    if left_out > 0 {
+        cases.sort_by_key(|case| rank(case.is));
+        cases.truncate(most);
+    }
     let mut table = Table::new([
         ("case", Align::Left),
         ("change", Align::Right),
@@ -239,8 +291,15 @@ fn section(title: &str, cases: &[&GatedCase], is_open: bool, answer: &GateAnswer
         ]);
     }
     let caption = format!("{}: head against base", answer.metric);
-    let section = Section::open(title, vec![Block::Table(PageTable::plain(&caption, table, &[]))]);
-    Section { is_open, ..section }
+    folded_from(title, PageTable::plain(&caption, table, &[]), is_open, left_out)
+}
+
+/// A section with a table, from which so many rows are left out.
+fn folded_from(title: &str, table: PageTable, is_open: bool, left_out: usize) -> Section {
+    let more = format!("{} more: the page has all (--html)", counted(left_out, "case"));
+    let more = (left_out > 0).then(|| Block::Text(vec![more]));
+    let blocks = [Block::Table(table)].into_iter().chain(more).collect();
+    Section { is_open, ..Section::open(title, blocks) }
 }
 
 fn percent(share: f64) -> String {
@@ -315,4 +374,89 @@ fn facts(answer: &GateAnswer) -> Vec<(String, String)> {
     facts.push(fact("time, with builds", format!("{:.0} s", answer.seconds)));
     facts.extend(answer.records.iter().map(|id| fact("record", id.clone())));
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use pages::markdown;
+
+    use super::*;
+
+    fn case(number: usize, is: GateVerdict) -> GatedCase {
+        GatedCase {
+            case: format!("sort<u8>|{number} \"x\" *a* `b` @me #1"),
+            is,
+            change: Some(0.05),
+            interval: Some((0.02, 0.08)),
+            blocks: 20,
+            failed: 0,
+            could_see: Some(0.02),
+            layouts: Vec::new(),
+            beside: Vec::new(),
+            why: String::new(),
+        }
+    }
+
+    fn answer(cases: Vec<GatedCase>) -> GateAnswer {
+        GateAnswer {
+            base: "a".repeat(40),
+            head: "b".repeat(40),
+            metric: "time".to_string(),
+            unit: "ns".to_string(),
+            better: Better::Lower,
+            smallest_effect: 0.02,
+            learned: None,
+            alpha: 0.01,
+            nothing: None,
+            cases,
+            counted: Vec::new(),
+            only_base: vec!["old".to_string()],
+            only_head: vec!["new".to_string()],
+            could_see: Some(0.03),
+            out_of_budget: true,
+            needs_s: Some(1501.0),
+            runs: 5000,
+            disturbed: 3,
+            seconds: 290.0,
+            records: vec!["20261130-000000-000000".to_string()],
+        }
+    }
+
+    /// What a reader of the comment sees at once.
+    fn seen(answer: &GateAnswer) -> String {
+        let comment = markdown(&super::comment(answer));
+        let seen = comment.split("<details>").next().unwrap().to_string();
+        assert!(seen.lines().filter(|line| !line.is_empty()).count() <= 12, "{seen}");
+        assert!(!seen.contains("sort<u8>") && !seen.contains("@me"), "{seen}");
+        assert!(comment.contains("Cases that changed"), "{comment}");
+        seen
+    }
+
+    #[test]
+    fn a_comment_has_at_most_twelve_lines_whatever_there_is_to_say() {
+        use GateVerdict::{Better, CannotTell, Failed, Harmless, LayoutOnly, Slightly, Worse};
+        let one_table = seen(&answer((0..9).map(|number| case(number, Worse)).collect()));
+        assert!(one_table.contains("| sort&lt;u8>"), "{one_table}");
+        let kinds = [Worse, LayoutOnly, Better, Failed, CannotTell, Slightly, Harmless];
+        let all = kinds.into_iter().cycle().take(70).enumerate();
+        let mut cases: Vec<GatedCase> = all.map(|(number, is)| case(number, is)).collect();
+        cases[6].failed = 2;
+        cases[6].why = "2 runs of head failed".to_string();
+        let text = seen(&answer(cases));
+        assert!(text.contains("a look at each takes about 26 min"), "{text}");
+        assert!(text.contains("1 of 70 cases fails at times: sort"), "{text}");
+        assert!(!text.contains("| sort"), "no room for a table: {text}");
+    }
+
+    #[test]
+    fn a_comment_on_hundreds_of_cases_is_one_that_trackers_take() {
+        let mut cases: Vec<GatedCase> =
+            (0..700).map(|number| case(number, GateVerdict::Harmless)).collect();
+        cases[650].is = GateVerdict::CannotTell;
+        let comment = markdown(&super::comment(&answer(cases.clone())));
+        assert!(comment.len() < 65_536, "{} bytes", comment.len());
+        assert!(comment.contains("600 cases more: the page has all (--html)"), "{comment}");
+        assert!(comment.contains("sort&lt;u8>\\|650 "), "what is open comes first: {comment}");
+        assert!(markdown(&page(&answer(cases))).contains("sort&lt;u8>\\|699 "));
+    }
 }

@@ -2,11 +2,11 @@
 
 use bisector::{CountVerdict, CountedCase, CountedChange, GateAnswer};
 use host::counted;
-use pages::{Block, Count, Page, PageTable, Section, Tone};
+use pages::{Count, Page, PageTable, Section, Tone};
 use text::quantity::{short, signed};
 use text::table::{Align, Table};
 
-use super::rows_shown;
+use super::{changed_in_two, folded_from, rows_shown};
 
 fn of(answer: &GateAnswer, verdict: CountVerdict) -> Vec<&CountedCase> {
     answer.counted.iter().filter(|case| case.is == verdict).collect()
@@ -117,7 +117,7 @@ fn list(changes: &[CountedChange]) -> String {
 }
 
 /// The tables below the answer.
-pub fn fill(page: &mut Page, answer: &GateAnswer) {
+pub fn fill(page: &mut Page, answer: &GateAnswer, most: usize) {
     let kinds = [
         (CountVerdict::More, "more instructions", Tone::Worse),
         (CountVerdict::Less, "fewer instructions", Tone::Better),
@@ -130,14 +130,11 @@ pub fn fill(page: &mut Page, answer: &GateAnswer) {
     let (moved, others): (Vec<&CountedCase>, Vec<&CountedCase>) =
         answer.counted.iter().partition(|case| case.is != CountVerdict::Same);
     let (first, rest) = moved.split_at(moved.len().min(rows_shown(page)));
-    for (title, cases, is_open) in [
-        ("Cases that changed", first, true),
-        ("More cases that changed", rest, false),
-        ("Other cases", &others[..], false),
-    ] {
-        if !cases.is_empty() {
-            page.sections.push(section(title, cases, is_open));
-        }
+    for (title, cases, is_open) in changed_in_two(first, rest) {
+        page.sections.push(section(title, cases, is_open, most));
+    }
+    if !others.is_empty() {
+        page.sections.push(section("Other cases", &others, false, most));
     }
     page.method = vec![
         "User instructions and system calls of one run of each case under emulation (QEMU), counted twice on each side: the \
@@ -146,7 +143,8 @@ pub fn fill(page: &mut Page, answer: &GateAnswer) {
     ];
 }
 
-fn section(title: &str, cases: &[&CountedCase], is_open: bool) -> Section {
+fn section(title: &str, cases: &[&CountedCase], is_open: bool, most: usize) -> Section {
+    let (cases, left_out) = cases.split_at(cases.len().min(most));
     let mut table = Table::new([
         ("case", Align::Left),
         ("base", Align::Right),
@@ -160,14 +158,14 @@ fn section(title: &str, cases: &[&CountedCase], is_open: bool) -> Section {
             None => Default::default(),
         };
         let mut told = [list(&case.functions), list(&case.system_calls)].to_vec();
-        if case.spread > 0.0 {
+        // Less is none in the digits that are shown.
+        if case.spread >= 5e-5 {
             told.push(format!("runs of one side differ by {:.2} %", 100.0 * case.spread));
         }
         told.push(case.why.clone());
         told.retain(|text| !text.is_empty());
         table.row(vec![name(case), base, head, change(case), told.join("; ")]);
     }
-    let caption = "user instructions of a run";
-    let block = Block::Table(PageTable::plain(caption, table, &[]));
-    Section { is_open, ..Section::open(title, vec![block]) }
+    let table = PageTable::plain("user instructions of a run", table, &[]);
+    folded_from(title, table, is_open, left_out.len())
 }
