@@ -147,7 +147,7 @@ impl Curve {
 }
 
 impl Case<'_> {
-    /// The same target, from the last points alone.
+    /// The last points alone, for the same target.
     fn cut_short(&self) -> Option<Self> {
         let first = self.kept.len().checked_sub(FEW).filter(|first| *first > 0)?;
         Some(Case { kept: &self.kept[first..], ..*self })
