@@ -245,6 +245,18 @@ fn trees() -> Vec<PathBuf> {
     all.filter(|tree| tree.join("kernel/locking/rwsem.c").is_file()).collect()
 }
 
+/// Under the kernel's model until Linux 6.2 it hangs, which takes minutes to find: docs/lab/gallery.md.
+#[test]
+fn tasks_that_queue_behind_a_pending_one_end_on_x86() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/queued_behind_pending.c");
+    for tree in trees() {
+        let includes = [tree.clone(), tree.join("include")];
+        let includes = includes.map(|folder| format!("-I{}", folder.display()));
+        let flags = [&includes[0], &includes[1], "-DCONFIG_NR_CPUS=16384"];
+        assert_eq!(fault(&subject(&file, &flags).unwrap(), (3, 1)), None, "{}", tree.display());
+    }
+}
+
 #[test]
 fn files_of_a_kernel_tree_hold_and_changed_ones_do_not() {
     let trees = trees();
