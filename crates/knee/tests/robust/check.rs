@@ -40,7 +40,10 @@ fn what_cannot_be_checked_is_refused() {
     refused("check all --replay 0", &["--replay: name a single algorithm"]);
     refused("check ticket --mutants --tso", &["cannot be used with"]);
     refused("check ticket --mutants --sample 10", &["cannot be used with"]);
-    refused("check ticket --memory arm", &["possible values: lkmm-6.2, lkmm, rc11, armv8, x86, sc"]);
+    refused(
+        "check ticket --memory arm",
+        &["possible values: lkmm-6.2, lkmm, rc11, armv8, x86, sc"],
+    );
 }
 
 #[test]
