@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use machine::Ordering;
 
-use super::parse::{Expression, KernelAccess, KernelAction, Modify, Parser, Place};
+use super::parse::{Expression, KernelAccess, KernelAction, Modify, Parser, Place, SpinlockAction};
 
 /// How a name that ends so orders; without such an end, fully.
 fn ordering(name: &str) -> (&str, Ordering) {
@@ -40,7 +40,9 @@ impl Parser {
             "smp_load_acquire" | "atomic_read_acquire" => (false, Ordering::Acquire),
             "smp_store_release" | "atomic_set_release" => (false, Ordering::Release),
             "atomic_read" | "atomic_set" | "spin_is_locked" => (false, Ordering::Relaxed),
-            "spin_lock" | "spin_trylock" | "spin_unlock" => return self.spinlock(function),
+            "spin_lock" => return self.spinlock(SpinlockAction::Lock),
+            "spin_trylock" => return self.spinlock(SpinlockAction::TryLock),
+            "spin_unlock" => return self.spinlock(SpinlockAction::Unlock),
             _ => return self.kernel_modify(function),
         };
         ensure!(self.tokens.take("*") == has_star, "{function}: `*` before a variable, or not");
@@ -57,16 +59,10 @@ impl Parser {
         Ok(Some(Expression::Kernel(Box::new(access))))
     }
 
-    fn spinlock(&mut self, function: &str) -> Result<Option<Expression>> {
+    fn spinlock(&mut self, action: SpinlockAction) -> Result<Option<Expression>> {
         let place = self.place()?;
         self.tokens.expect(")")?;
-        let (action, ordering) = match function {
-            "spin_unlock" => (KernelAction::Unlock, Ordering::Release),
-            _ => (KernelAction::Lock(function == "spin_lock"), Ordering::Acquire),
-        };
-        let (is_full, returns_nothing) = (false, false);
-        let access = KernelAccess { place, action, ordering, is_full, returns_nothing };
-        Ok(Some(Expression::Kernel(Box::new(access))))
+        Ok(Some(Expression::Spinlock(place, action)))
     }
 
     /// A read-modify-write.

@@ -95,6 +95,7 @@ pub enum Expression {
     FenceLoads,
     FenceStores,
     Kernel(Box<KernelAccess>),
+    Spinlock(Place, SpinlockAction),
     /// The address of a variable.
     Address(usize),
     Unary(char, Box<Expression>),
@@ -128,8 +129,13 @@ pub enum KernelAction {
     Modify(Modify, Expression, bool),
     /// The value that it expects, and the new one.
     CompareExchange([Expression; 2]),
-    /// Takes a spinlock, and whether it waits for it.
-    Lock(bool),
+}
+
+/// What is done to a spinlock.
+#[derive(Clone, Copy, Debug)]
+pub enum SpinlockAction {
+    Lock,
+    TryLock,
     Unlock,
 }
 

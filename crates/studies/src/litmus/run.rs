@@ -3,7 +3,8 @@
 use machine::{Atom, Dependencies, Field, Machine, Ordering, Until};
 
 use super::parse::{
-    ADDRESS, Expected, Expression, KernelAccess, KernelAction, Modify, Place, Statement,
+    ADDRESS, Expected, Expression, KernelAccess, KernelAction, Modify, Place, SpinlockAction,
+    Statement,
 };
 use super::{REGISTERS_MAX, Variables};
 
@@ -171,6 +172,7 @@ impl<M: Machine> Thread<'_, M> {
                 self.compare_exchanged(*variable, *expected, new, *orderings)
             }
             Expression::Kernel(access) => self.accessed(access),
+            Expression::Spinlock(place, action) => self.locked(*place, *action),
             _ => self.fence(expression),
         }
     }
@@ -203,18 +205,13 @@ impl<M: Machine> Thread<'_, M> {
     fn accessed(&mut self, access: &KernelAccess) -> Value {
         let KernelAccess { place, action, ordering, is_full, returns_nothing } = access;
         let values = match action {
-            KernelAction::Load | KernelAction::Lock(_) | KernelAction::Unlock => {
-                [Value::default(); 2]
-            }
+            KernelAction::Load => [Value::default(); 2],
             KernelAction::Store(value) | KernelAction::Modify(_, value, _) => {
                 [self.evaluated(value), Value::default()]
             }
             KernelAction::CompareExchange([old, new]) => [self.evaluated(old), self.evaluated(new)],
         };
         let (variable, address) = self.place(*place);
-        if matches!(action, KernelAction::Lock(_) | KernelAction::Unlock) {
-            return self.locked(action, variable, address);
-        }
         self.m.depends_on(Dependencies {
             address,
             data: values[0].from | values[1].from,
@@ -244,7 +241,6 @@ impl<M: Machine> Thread<'_, M> {
                 let (Ok(old) | Err(old)) = result;
                 self.read(old)
             }
-            KernelAction::Lock(_) | KernelAction::Unlock => unreachable!("done above"),
         };
         if *is_full && !has_failed {
             self.m.fence(Ordering::SeqCst);
@@ -253,7 +249,8 @@ impl<M: Machine> Thread<'_, M> {
     }
 
     /// Takes a spinlock, or releases it: 1 is taken. Whether it is taken now, for who only tries.
-    fn locked(&self, action: &KernelAction, variable: usize, address: u128) -> Value {
+    fn locked(&self, place: Place, action: SpinlockAction) -> Value {
+        let (variable, address) = self.place(place);
         let depend = || {
             let (within, of_spinlock) = (self.frame.control, true);
             self.m.depends_on(Dependencies {
@@ -264,15 +261,16 @@ impl<M: Machine> Thread<'_, M> {
             });
         };
         let atom = self.atom(variable);
-        let KernelAction::Lock(waits) = action else {
+        if let SpinlockAction::Unlock = action {
             depend();
             atom.store(self.m, 0, Ordering::Release);
             return Value::default();
-        };
+        }
+        let waits = matches!(action, SpinlockAction::Lock);
         // What it read before it took the lock is no event of the model, and decides nothing.
         let (mark, history) = (self.m.access_mark(), self.m.history_mark());
         loop {
-            if *waits {
+            if waits {
                 self.m.await_until(atom, Until::equals(0), Ordering::Relaxed);
                 self.m.forget_accesses(mark);
             }
