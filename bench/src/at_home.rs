@@ -18,7 +18,8 @@
 //! charged every line of a task's own. That only lines which the operation before did not use cost time came after it, so what
 //! later runs say of rates on that host is no longer blind. That knee's own locks and mechanisms run from their source, what an
 //! instruction and a page fault cost, and that hits are in the time of an instruction, came after the third run, with all of its
-//! rows in sight.
+//! rows in sight. So did, after the fourth, how instructions and atomic ones of a source add, when a
+//! waiting CPU notices, and that `keep` is of changes with a release between them.
 //!
 //! With `--records DIR` the model, traces and rates are kept there, and used again by the next run.
 

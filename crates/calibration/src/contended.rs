@@ -1,6 +1,6 @@
 //! Cache lines under contention: how long a CPU keeps a line, and how long its transfer takes.
 
-use std::hint::spin_loop;
+use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -29,9 +29,12 @@ impl Storm {
     }
 }
 
-/// Lets all CPUs change one word.
+/// Lets all CPUs change one word, and after each change store to its line as who releases a lock does. Changes that
+/// nothing separates follow each other within a CPU's pipeline, faster than any other CPU gets the line: no loop of a lock
+/// or a counter does only that.
 pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
-    let (word, stop) = (Line::<AtomicU64>::default(), Line::<AtomicBool>::default());
+    let (line, stop) = (Line::<[AtomicU64; 2]>::default(), Line::<AtomicBool>::default());
+    let [word, released] = &*line;
     let part = |index: usize, meeting: &Meeting| {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
@@ -47,6 +50,7 @@ pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
             while !is_over() {
                 for _ in 0..256 {
                     let seen = word.fetch_add(1, Relaxed);
+                    released.store(seen, Release);
                     turns += u64::from(seen != last.wrapping_add(1));
                     (changes, last) = (changes + 1, seen);
                 }
@@ -71,31 +75,51 @@ pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
     Ok((0..ROUNDS).map(storm).collect())
 }
 
-/// Half the round trip of a word between two CPUs, by stores and spinning reads, in ns.
+/// Half the round trip of a word between two CPUs, by stores and spinning reads, in ns. Each CPU computes for a random time
+/// before it answers, which is subtracted: without it, both fall into step with the pauses of the other's loop.
 pub fn hand_over(cpus: [u32; 2]) -> io::Result<Vec<f64>> {
     const TURNS: u64 = 2000;
     let words = [Line::<AtomicU64>::default(), Line::<AtomicU64>::default()];
     let part = |index: usize, meeting: &Meeting| {
+        let (mut seen, mut computed) = (0, 0.0);
         let mut rounds = Vec::new();
         for round in 0..ROUNDS as u64 {
+            let turns = round * TURNS + 1..=(round + 1) * TURNS;
+            let start = now_ns();
+            seen = turns.clone().fold(seen, |seen, turn| seen + compute(turn, seen));
+            computed += (now_ns() - start) as f64;
             meeting.meet();
             let start = now_ns();
-            for turn in round * TURNS + 1..=(round + 1) * TURNS {
+            for turn in turns {
+                // What is stored depends on what was read, so that no CPU computes ahead.
+                let answer = |seen| words[index].store(turn + compute(turn, seen), Release);
                 if index == 0 {
-                    words[0].store(turn, Release);
+                    answer(seen);
                 }
-                while words[1 - index].load(Acquire) < turn {
-                    spin_loop();
-                }
+                seen = loop {
+                    match words[1 - index].load(Acquire) {
+                        word if word >= turn => break word,
+                        _ => spin_loop(),
+                    }
+                };
                 if index == 1 {
-                    words[1].store(turn, Release);
+                    answer(seen);
                 }
             }
-            rounds.push((now_ns() - start) as f64 / TURNS as f64 / 2.0);
+            rounds.push((now_ns() - start) as f64 / TURNS as f64);
+            meeting.meet();
         }
-        rounds
+        (rounds, computed / (ROUNDS as f64 * TURNS as f64))
     };
-    Ok(together(&cpus, part)?.swap_remove(0))
+    let both = together(&cpus, part)?;
+    let computed: f64 = both.iter().map(|(_, computed)| computed).sum();
+    Ok(both[0].0.iter().map(|trip| (trip - computed) / 2.0).collect())
+}
+
+/// 0, after up to some tens of ns that depend on both numbers.
+fn compute(turn: u64, seen: u64) -> u64 {
+    let steps = (turn.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) + 1;
+    (0..steps).fold(seen, |value, _| value.wrapping_mul(black_box(3))) & black_box(0)
 }
 
 /// The time between two waiting CPUs seeing the same store, in ns.

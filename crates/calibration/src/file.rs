@@ -71,7 +71,10 @@ pub fn file(
         let keys = TRANSFERS.into_iter().chain(BY_DISTANCE.into_iter().filter(has));
         table(&mut text, &name, &keys.collect::<Vec<_>>(), measured, occasion, other);
     }
-    let costs = [&COSTS[..], &["instruction", "call", "fault", "own_line", "copied_line"]].concat();
+    let pace = ["instruction", "call", "fault", "own_line", "copied_line"];
+    let has = |cost: &&str| measured.numbers.contains_key(&format!("costs.{cost}"));
+    let costs: Vec<&str> =
+        COSTS.into_iter().chain(["notice"].into_iter().filter(has)).chain(pace).collect();
     table(&mut text, "costs", &costs, measured, occasion, other);
     text
 }

@@ -259,9 +259,9 @@ fn held(keep: f64, atomic: f64) -> f64 {
 
 fn contention(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let atomic = measured.median("costs.atomic");
-    let how = "two CPUs change one word: changes by one CPU before the line moves";
+    let how = "two CPUs change a word and release it: changes by one CPU before the line moves";
     let how_busy = format!("{how}, and the time of such a turn");
-    let (mut all_keep, mut all_busy) = (Vec::new(), Vec::new());
+    let (mut all_keep, mut all_busy, mut all_notice) = (Vec::new(), Vec::new(), Vec::new());
     for distance in layout.distances().into_iter().filter(|distance| *distance != DISTANCES[0]) {
         let Some(&[a, b]) = layout.pairs(distance).first() else { continue };
         let latency = measured.median(&format!("transfer.{distance}.atomic_modified"));
@@ -275,7 +275,12 @@ fn contention(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
         all_busy.extend(busy);
         let what =
             format!("half a round trip between CPUs {a} and {b}, by stores and spinning reads");
-        measured.beside(what, "ns", &contended::hand_over([a, b])?);
+        let hand_over = contended::hand_over([a, b])?;
+        let [store, load, busy] = ["store_shared", "load_modified", "busy"]
+            .map(|cost| measured.median(&format!("transfer.{distance}.{cost}")));
+        // The reader's request is on its way while the line comes to the writer.
+        all_notice.extend(less(&hand_over, store + busy * load));
+        measured.beside(what, "ns", &hand_over);
     }
     // Those of the threads of a core, whose transfers are short.
     if all_keep.is_empty() {
@@ -283,6 +288,9 @@ fn contention(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     } else {
         measured.number("costs.keep", "", &all_keep, format!("{how}, at all distances"));
         measured.number("costs.busy", "", &all_busy, format!("{how_busy}, at all distances"));
+        let how = "half a round trip by stores and spinning reads after random times, less `store_shared` and the \
+                   flight of `load_modified`";
+        measured.ns("costs.notice", &all_notice, how);
     }
     let neighbours = layout.neighbours();
     let doubling = std::iter::successors(Some(2), |count| Some(count * 2));

@@ -142,11 +142,12 @@ pub const COSTS: [&str; 20] = [
     "interrupt_entry",
 ];
 
-/// Costs that a file may leave out. Then links and memories have unlimited bandwidth, and virtual
-/// CPUs no costs of their own and no pause-loop exiting.
-pub const OPTIONAL: [&str; 11] = [
+/// Costs that a file may leave out. Then links and memories have unlimited bandwidth, waiting CPUs notice what they wait
+/// for when it arrives, and virtual CPUs have no costs of their own and no pause-loop exiting.
+pub const OPTIONAL: [&str; 12] = [
     "link",
     "memory",
+    "notice",
     "exit",
     "kick",
     "ple_window",
@@ -505,6 +506,7 @@ impl DescribedHost {
                 busy_shared: cost("busy_shared"),
                 read_moves: number("costs.read_moves") > 0.5,
                 pause: cost("pause"),
+                notice: cost("notice"),
                 both_threads_per_mille: per_mille("costs.both_threads"),
                 park: cost("park"),
                 wake: cost("wake"),
@@ -579,6 +581,14 @@ mod tests {
         let keep = |host: &DescribedHost, draw| host.host(draw).transfers[1].keep_per_mille;
         assert_eq!([Draw::Middle, Draw::Any(1)].map(|draw| keep(&fixed, draw)), [300, 300]);
         assert_eq!(fixed.host(Draw::Any(7)).costs, host.host(Draw::Any(7)).costs);
+    }
+
+    #[test]
+    fn waiting_cpus_notice_at_once_unless_the_file_says_when() {
+        let text = HOSTS.iter().find(|(name, _)| *name == "westmere-ex-8s").unwrap().1;
+        let line = "[costs]\nnotice = { assumed = \"6 ns\", why = \"a test\" }";
+        let notice = |text: &str| parse("x", text).unwrap().host(Draw::Middle).costs.notice;
+        assert_eq!([notice(text), notice(&text.replacen("[costs]", line, 1))], [0, 6000]);
     }
 
     #[test]

@@ -163,12 +163,21 @@ fn fitted(
     rate: f64,
 ) -> Result<DescribedHost> {
     let conditions = Conditions { draws: 0, ..conditions(recorded, host, flags) };
-    let simulated_ps = 1e12 / point(recorded, &conditions, 1)?.middle.rate();
     let instruction = host.pace(Draw::Middle).instruction;
     let work_ps = recorded.instructions() * instruction;
-    let wanted_ps = 1e12 / rate - (simulated_ps - work_ps);
+    let one_ps = |host: &DescribedHost| -> Result<f64> {
+        Ok(1e12 / point(recorded, &Conditions { host, ..conditions.clone() }, 1)?.middle.rate())
+    };
+    let wanted_ps = match operation_sources::source(&recorded.operation) {
+        // See there how both times add.
+        Some(_) => {
+            let atomic_ps = one_ps(&host.with_value("costs.instruction", 0.0))?;
+            ((1e12 / rate).powi(2) - atomic_ps.powi(2)).max(0.0).sqrt()
+        }
+        None => 1e12 / rate - (one_ps(host)? - work_ps),
+    };
     ensure!(
-        wanted_ps > 0.0,
+        wanted_ps >= 0.0,
         "{}: one CPU's {rate:.0} operations/s leave no time for {:.0} instructions: is that the rate of this operation?",
         recorded.operation,
         recorded.instructions()

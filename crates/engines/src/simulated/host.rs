@@ -102,6 +102,9 @@ pub struct Costs {
     pub read_moves: bool,
     /// One turn of a spin loop that reads nothing.
     pub pause: Time,
+    /// From the arrival of the word that ends a wait until the waiting CPU goes on: it leaves its loop by a branch that it
+    /// mispredicts, after turns that it had begun. 0 where transfers were timed by words that CPUs wait for.
+    pub notice: Time,
     /// How long everything takes while another thread of the core is busy, in thousandths. A
     /// thread is not busy without a task, or with a task that only waits, because that pauses.
     pub both_threads_per_mille: u32,

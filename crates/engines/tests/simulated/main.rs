@@ -57,6 +57,7 @@ fn host(nodes: usize, cpus: usize) -> Host {
             busy_shared: TRANSFER / 2,
             read_moves: false,
             pause: 5 * NS,
+            notice: 0,
             both_threads_per_mille: 1500,
             park: 1000 * NS,
             wake: 500 * NS,
@@ -154,8 +155,9 @@ fn a_line_serves_one_change_at_a_time() {
 
 #[test]
 fn two_tasks_that_answer_each_other_take_a_transfer_each_way() {
-    for (nodes, transfers) in [(1, 1), (2, 2)] {
-        let host = host(nodes, 2 / nodes);
+    for (nodes, transfers, notice) in [(1, 1, 0), (2, 2, 0), (1, 1, 10 * NS)] {
+        let mut host = host(nodes, 2 / nodes);
+        host.costs.notice = notice;
         let answer = |m: &Simulated, words: &Words, i: usize| {
             let (mine, theirs) = (&words.turn, &words.other);
             let (mine, theirs) = if i == 0 { (mine, theirs) } else { (theirs, mine) };
@@ -174,7 +176,7 @@ fn two_tasks_that_answer_each_other_take_a_transfer_each_way() {
         let round = 1e9 / (outcome.rate() / 2.0);
         // Each way, the store takes the line from its reader, which requests it again as soon as
         // it is gone: the flights, half of each transfer, overlap.
-        within(round, (3 * transfers * TRANSFER / NS) as f64, 0.05);
+        within(round, ((3 * transfers * TRANSFER + 2 * notice) / NS) as f64, 0.05);
     }
 }
 

@@ -262,7 +262,8 @@ impl World {
         }
         for (task, time, seen) in self.ended_waits.drain(..) {
             waiters.remove(task);
-            self.tasks[usize::from(task)].end_wait(task, time, seen, &mut self.queue);
+            let noticed = time + self.costs.notice;
+            self.tasks[usize::from(task)].end_wait(task, noticed, seen, &mut self.queue);
         }
         self.waiters[line as usize] = waiters;
     }
@@ -275,8 +276,8 @@ impl World {
         match self.reread(&mut waiter, gone) {
             Some(seen) => {
                 self.waiters[line].clear();
-                let time = waiter.time;
-                self.tasks[usize::from(task)].end_wait(task, time, seen, &mut self.queue);
+                let noticed = waiter.time + self.costs.notice;
+                self.tasks[usize::from(task)].end_wait(task, noticed, seen, &mut self.queue);
             }
             None => {
                 if let Some(only) = self.waiters[line].only() {
