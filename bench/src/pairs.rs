@@ -223,6 +223,9 @@ fn figures(seed: u64, scores: &[PairScore]) -> Vec<Figure> {
         share("clean runs after within 10 % of those before", Limit::None, &|s| {
             Some(s.clean_off <= TIME_MAX)
         }),
+        share("time within 10 % where clean runs are", Limit::AtLeast(0.95), &|s| {
+            (s.clean_off <= TIME_MAX).then_some(s.time_off <= TIME_MAX)
+        }),
         share("bound of the gain holds", Limit::AtLeast(1.0), &|s| s.bound_holds),
         share("\"the same\" beside an interval without 0", Limit::AtMost(0.0), &|s| {
             Some(s.is_same_wrong)
