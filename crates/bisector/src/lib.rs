@@ -95,3 +95,26 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<KernelLoad>,
 }
+
+impl Request {
+    /// Runs of these commits as they are, judged by this metric, with all else as usual.
+    pub fn new(source: Source, metric: String) -> Request {
+        Request {
+            source,
+            build: None,
+            build_timeout_s: 3600.0,
+            products: Vec::new(),
+            command: String::new(),
+            shell: false,
+            cpus: "all".to_string(),
+            metric,
+            extract: None,
+            timeout_s: 600.0,
+            settings: Settings::default(),
+            budget_s: None,
+            wait_s: None,
+            smallest_effect: 0.02,
+            kernels: None,
+        }
+    }
+}

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use host::durable::Seal;
+use host::executables::find_program;
 use host::paths;
-use plan::commands::find_program;
 
 /// Programs that compile or link.
 const PROGRAMS: [&str; 20] = [

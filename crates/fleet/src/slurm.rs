@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use host::Limit;
 use host::children::{self, Streams};
+use host::executables::find_program;
 
 use crate::claims::Folder;
 
@@ -36,8 +37,7 @@ pub struct Job<'a> {
 
 /// Whether jobs can be submitted from this host.
 pub fn is_here() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join("sbatch").is_file())
+    find_program("sbatch").is_some()
 }
 
 /// Refuses a directory whose name a job script would misread.

@@ -25,9 +25,9 @@
 //! the counts of string functions: compare under paths of one length.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::children::{self, Streams};
+use host::executables::{find_program, in_path, is_executable};
 use host::{kill_with_parent, memfd};
 
 use crate::program::{QEMU, version};
@@ -143,7 +144,7 @@ fn counts_for(plugin: &File) -> Result<File> {
     let bytes = HEAD_BYTES + SLOTS * SLOT_BYTES;
     let counts = memfd::create_bounded(c"counts", bytes as u64)?;
     let plugin = memfd::path(plugin);
-    let qemu = in_path(QEMU, std::env::var("PATH").unwrap_or_default().as_str(), Path::new("/"));
+    let qemu = find_program(QEMU);
     let texts = [
         (AT_QEMU, qemu.with_context(|| format!("looking for {QEMU}"))?.display().to_string()),
         (AT_PLUGIN, plugin.display().to_string()),
@@ -208,7 +209,7 @@ fn resolve(
     let path = environment.iter().find(|(name, _)| name == "PATH");
     let path = path.map_or("/usr/bin:/bin", |(_, value)| value);
     let mut arguments = words.to_vec();
-    let mut program = in_path(&words[0], path, folder)
+    let mut program = found(&words[0], path, folder)
         .with_context(|| format!("there is no program {}", words[0]))?;
     for _ in 0..SCRIPTS {
         let mut start = Vec::new();
@@ -232,14 +233,11 @@ fn resolve(
 }
 
 /// The file of a program, as a shell in this folder finds it.
-fn in_path(name: &str, path: &str, folder: &Path) -> Option<PathBuf> {
-    let is_program = |file: &PathBuf| {
-        fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 > 0)
-    };
+fn found(name: &str, path: &str, folder: &Path) -> Option<PathBuf> {
     if name.contains('/') {
-        return Some(folder.join(name)).filter(is_program);
+        return Some(folder.join(name)).filter(|file| is_executable(file));
     }
-    path.split(':').map(|place| folder.join(place).join(name)).find(is_program)
+    path.split(':').find_map(|place| in_path(name, folder.join(place).to_str()?))
 }
 
 /// What the plugin counted.

@@ -11,6 +11,7 @@ mod counted;
 mod cpu_list;
 pub mod descendants;
 pub mod durable;
+pub mod executables;
 pub mod full_screen;
 pub mod given_file;
 mod given_path;

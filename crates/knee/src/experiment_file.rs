@@ -1,10 +1,10 @@
 //! Experiments named on the command line: the built-in ones, and files. What a file decides is run only once it is
 //! permitted.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use host::executables::is_executable;
 use host::{Limit, given_file};
 use plan::experiments;
 use records::Experiment;
@@ -30,10 +30,6 @@ pub fn read(argument: &str) -> Result<Foreign<String>> {
     let read = given_file::read_judged(path, LENGTH, own_file::why_not_own);
     let (text, why) = read.with_context(|| format!("reading the experiment {argument}"))?;
     Ok(Foreign::typed(text).decided_by(argument, why))
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// The plan of a fleet is read as one, with all its points.

@@ -2,13 +2,12 @@
 //! manual pages. Each verb that takes such words asks here.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use analysis::{Arm, join_sessions};
 use anyhow::{Context, Result, bail, ensure};
+use host::executables::{in_path, is_executable, own_path};
 use host::terminal::talk;
 use host::{Limit, given_file, nearest, unknown_of};
 use perf_data::recognise;
@@ -122,18 +121,14 @@ pub fn take_programs(words: &mut Vec<String>, is_after_dashes: bool) -> Result<V
 
 /// Whether a word is the path of a program, or a line that starts with one.
 fn starts_program(word: &str) -> bool {
-    let is_program = |path: &str| {
-        let executable = fs::metadata(path).is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0);
-        path.contains('/') && executable
-    };
+    let is_program = |path: &str| path.contains('/') && is_executable(Path::new(path));
     is_program(word) || word.split_whitespace().next().is_some_and(is_program)
 }
 
 /// Whether a word is a line that starts with the name of a program in PATH: "taskset -c 0 ./prog".
 fn is_line(word: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let is_in_path = |name: &str| std::env::split_paths(&folders).any(|f| f.join(name).is_file());
-    word.split_once(' ').is_some_and(|(program, _)| is_in_path(program))
+    let path = own_path();
+    word.split_once(' ').is_some_and(|(program, _)| in_path(program, &path).is_some())
 }
 
 /// Whether a word is the bare name of a program in PATH, as "gzip".

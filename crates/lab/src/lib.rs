@@ -1,5 +1,5 @@
-//! The verbs about algorithms and rules that need no measured record: check, simulate, replay,
-//! calibrate, the check of this host's verdicts, and selfcheck.
+//! The verbs about algorithms, rules and this host that need no measured record: check, simulate, replay, doctor with
+//! calibrate and verdicts, and selfcheck.
 
 // `println!` and `eprintln!` panic on a closed pipe: `host::terminal` has the replacements.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
@@ -7,6 +7,7 @@
 mod c_files;
 pub mod calibrate;
 pub mod check;
+pub mod doctor;
 pub mod host_check;
 pub mod operation;
 pub mod replay;

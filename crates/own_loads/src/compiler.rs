@@ -8,6 +8,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use host::children;
+use host::executables::find_program;
 
 /// A compiler with the words that the user gave it by `CC` or `CXX`.
 pub struct Compiler {
@@ -49,11 +50,11 @@ impl Compiler {
         let given =
             shlex::split(&given).with_context(|| format!("{variable} has an open quote"))?;
         if let [name, words @ ..] = &given[..] {
-            let path = find(name);
+            let path = find_program(name);
             let path = path.with_context(|| format!("{variable} names {name}: no such program"))?;
             return Ok(Compiler { path, words: words.to_vec(), language });
         }
-        match names.iter().find_map(|name| find(name)) {
+        match names.iter().find_map(|name| find_program(name)) {
             Some(path) => Ok(Compiler { path, words: Vec::new(), language }),
             None => bail!(
                 "no compiler is in PATH ({}): install one (apt install gcc, dnf install gcc), or set \
@@ -103,13 +104,4 @@ impl Compiler {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         bail!("{}: {}\n{}", self.path.display(), output.status, said.trim_end())
     }
-}
-
-/// The file of a program, by its path or by `PATH`.
-fn find(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| path.is_file());
-    }
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }

@@ -16,7 +16,7 @@ use records::{
     OutputSource, Point, Record, Scalar, Variant,
 };
 
-pub use self::command_job::{RunId, command_job, copy_of_image, find_program, values, with_port};
+pub use self::command_job::{RunId, command_job, copy_of_image, values, with_port};
 pub use self::placeholders::{IMAGE, Values, check, split, uses, words};
 pub use self::remote_client::{check_remote, client_on, with_client};
 

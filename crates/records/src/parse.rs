@@ -21,6 +21,30 @@ pub fn bytes(text: &str) -> Result<u64> {
     })
 }
 
+/// A number as people write it: 1,650 or 1.5M, also with the word behind it: 1.5 Mops, 12 kops/s. `None` for 10,5, which may
+/// be ten and a half.
+pub fn number(text: &str) -> Option<f64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && !"+-.,eE".contains(c));
+    let (digits, word) = text.split_at(end.unwrap_or(text.len()));
+    let word = word.trim().trim_end_matches("/s").trim_end_matches("ops");
+    let factor = match word {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        _ => return None,
+    };
+    let whole = digits.split('.').next().unwrap_or_default();
+    let mut groups = whole.split(',');
+    let is_first = |group: &str| (1..=3).contains(&group.trim_start_matches('-').len());
+    let are_groups = groups.next().is_some_and(is_first) && groups.all(|group| group.len() == 3);
+    if whole.contains(',') && !are_groups {
+        return None;
+    }
+    let number = digits.replace(',', "").parse::<f64>().ok()? * factor;
+    Some(number).filter(|number| number.is_finite())
+}
+
 /// Parses a short time, `200ns`, `2us`, `1.5ms` or `1s`, as whole ns.
 pub fn time_ns(text: &str) -> Result<u64> {
     host::whole_ns(text).context("must be a duration such as 200ns, 2us, 1.5ms or 1s")
@@ -128,6 +152,23 @@ mod tests {
         assert_eq!(bytes(" 300M").unwrap(), 300 << 20);
         for wrong in ["", "G", "8GB", "-1G", "0", "1k", "99999999T", "8 G"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        for (text, expected) in [
+            ("850000", 850e3),
+            ("1,650", 1650.0),
+            ("1.2M", 1.2e6),
+            ("1.2M/s", 1.2e6),
+            ("12 kops/s", 12e3),
+            ("-3e2", -300.0),
+        ] {
+            assert_eq!(number(text), Some(expected), "{text}");
+        }
+        for wrong in ["", "M", "10,5", "1.2MB/s", "fast", "1kk", "inf", "1e999"] {
+            assert_eq!(number(wrong), None, "{wrong}");
         }
     }
 

@@ -3,18 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::children::{self, Streams};
 use host::durable::Seal;
+use host::executables::{in_path, is_executable, own_path};
 use host::nearest;
 use host::terminal::talk;
 use plan::commands::{RunId, client_on, command_job, split, values, words};
 use records::{
-    Command, CommandJob, Point, Program, Record, ServerJob, ServerProgram, StartedServer, Variant,
+    Command, CommandJob, Point, Program, Record, ServerJob, ServerProgram, StartedServer,
+    Surroundings, Variant,
 };
 
 /// Stands for the scratch directory, which does not exist yet.
@@ -41,7 +42,7 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
             command.name,
             package.collect::<String>()
         );
-        let client = Surroundings { directory: &job.directory, environment: &job.environment };
+        let client = Surroundings::from(&job);
         // Those of a client on another host are looked for there.
         let is_here = client_on(point).is_none();
         for line in job.prepare.iter().filter(|_| is_here) {
@@ -53,10 +54,9 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
         }
         if let Some(ServerJob::Start(server)) = &job.server {
             for (_, line) in server.programs() {
-                find_program(&line[0], Surroundings::of(server), variant)
-                    .context(cannot.clone())?;
+                find_program(&line[0], (&**server).into(), variant).context(cannot.clone())?;
             }
-            measured.push((server.run[0].clone(), Surroundings::of(server)));
+            measured.push((server.run[0].clone(), (&**server).into()));
         }
         for (program, surroundings) in measured {
             let path = find_program(&program, surroundings, variant).context(cannot.clone())?;
@@ -82,7 +82,7 @@ fn find_daemon(variant: &Variant) -> Result<Option<PathBuf>> {
     let Some(daemon) = daemon_before_runs(variant)? else { return Ok(None) };
     let mut path = None;
     for (program, line) in daemon.programs() {
-        let found = find_program(&line[0], Surroundings::of(&daemon), None)?;
+        let found = find_program(&line[0], (&daemon).into(), None)?;
         if program == ServerProgram::Serves {
             ensure!(
                 found.is_some(),
@@ -121,26 +121,11 @@ fn measured_program(command: &Command, job: &CommandJob) -> Result<String> {
     Ok(first.unwrap_or_else(|| job.run[0].clone()))
 }
 
-/// Where a program is started, and with which environment besides knee's own.
-#[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    pub directory: &'a Path,
-    pub environment: &'a BTreeMap<String, String>,
-}
-
-impl Surroundings<'_> {
-    /// Those of all programs of a server.
-    pub fn of(server: &StartedServer) -> Surroundings<'_> {
-        Surroundings { directory: &server.data, environment: &server.environment }
-    }
-}
-
 /// The folders, separated by colons, in which programs are searched: PATH of the command, of the variant or of knee.
 pub fn searched_path(surroundings: Surroundings, variant: Option<&Variant>) -> String {
-    let own = || std::env::var("PATH").unwrap_or_default();
     let variants = variant.and_then(|variant| variant.environment.get("PATH"));
     let path = surroundings.environment.get("PATH").or(variants.map(|word| &word.0));
-    path.cloned().unwrap_or_else(own)
+    path.cloned().unwrap_or_else(own_path)
 }
 
 /// The path of a program, as execvp(3) would find it; `None` if it may appear later.
@@ -154,30 +139,20 @@ pub fn find_program(
         if path.starts_with(FUTURE_SCRATCH) {
             return Ok(None);
         }
-        let metadata =
-            fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?;
-        if !is_program(&metadata) {
+        fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?;
+        if !is_executable(&path) {
             bail!("{} is not an executable file: make it one (chmod +x)", path.display());
         }
         return Ok(Some(path.canonicalize().unwrap_or(path)));
     }
     let path = searched_path(surroundings, variant);
-    let folders: Vec<&Path> =
-        path.split(':').filter(|f| f.starts_with('/')).map(Path::new).collect();
-    let has_program =
-        |folder: &&Path| fs::metadata(folder.join(program)).is_ok_and(|m| is_program(&m));
-    match folders.iter().find(|folder| has_program(folder)) {
-        Some(folder) => Ok(Some(folder.join(program))),
-        None => {
-            let names: Vec<String> = folders.iter().flat_map(|folder| names(folder)).collect();
-            let hint = nearest(program, names.iter().map(String::as_str));
-            bail!("no program '{program}' is in PATH ({path}){hint}: install it, or give its path")
-        }
+    if let Some(file) = in_path(program, &path) {
+        return Ok(Some(file));
     }
-}
-
-fn is_program(metadata: &fs::Metadata) -> bool {
-    metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
+    let folders = path.split(':').filter(|folder| folder.starts_with('/'));
+    let names: Vec<String> = folders.flat_map(|folder| names(Path::new(folder))).collect();
+    let hint = nearest(program, names.iter().map(String::as_str));
+    bail!("no program '{program}' is in PATH ({path}){hint}: install it, or give its path")
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -198,11 +173,11 @@ pub fn identify(record: &mut Record) -> Result<()> {
         let values = values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default());
         let (words, variant) = (words(line, command.shell, &values)?, record.variant(point));
         let program = measured_program(command, &job)?;
-        let client = Surroundings { directory: &job.directory, environment: &job.environment };
+        let client = Surroundings::from(&job);
         let mut path = find_program(&program, client, variant).ok().flatten();
         if let Some(ServerJob::Start(server)) = &job.server {
             // The version of what serves is the one that a reader asks for.
-            let served = find_program(&server.run[0], Surroundings::of(server), variant);
+            let served = find_program(&server.run[0], (&**server).into(), variant);
             path = served.ok().flatten().or(path);
         }
         let Some(path) = path else { continue };

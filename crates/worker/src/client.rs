@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use host::descendants::TreeUsage;
-use records::CommandJob;
+use records::{CommandJob, Surroundings};
 
 use crate::priority::SchedulingPolicy;
 use crate::profiler::Profiler;
-use crate::program::{
-    self, HelperError, ProgramRun, Served, Surroundings, TerminationSignals, run_measured,
-};
+use crate::program::{self, HelperError, ProgramRun, Served, TerminationSignals, run_measured};
 use crate::remote_client::RemoteSession;
 
 /// The host of a command's programs.

@@ -1,21 +1,20 @@
 //! One program of a command, from its start to its end: in a session of its own, with nothing on its
 //! standard input and with a timeout. The measured one is pinned to the CPUs of its point.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use host::bounded_output::BoundedOutput;
 use host::clock::now_ns;
+use host::executables::{in_path, own_path};
 use host::{affinity, children, signals};
 use probes::ledger::Marker;
-use records::{CommandJob, OutputSource, Usage};
+use records::{CommandJob, OutputSource, Surroundings, Usage};
 
 use crate::output::{KeptOutput, Output, last_words};
 use crate::priority::SchedulingPolicy;
@@ -24,22 +23,6 @@ use crate::usage;
 
 /// Why a run has no result when knee asked its worker to end.
 pub const INTERRUPTED: &str = "the worker was asked to end";
-
-/// Where and how programs run.
-#[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    pub directory: &'a Path,
-    /// In addition to the worker's own.
-    pub environment: &'a BTreeMap<String, String>,
-    /// The user and the group to become; `None` for the worker's own.
-    pub user: Option<(u32, u32)>,
-}
-
-impl<'a> From<&'a CommandJob> for Surroundings<'a> {
-    fn from(job: &'a CommandJob) -> Surroundings<'a> {
-        Surroundings { directory: &job.directory, environment: &job.environment, user: None }
-    }
-}
 
 /// The server of a measured program, which is watched while the program runs.
 pub struct Served<'a> {
@@ -329,15 +312,9 @@ pub enum HelperError {
 /// The path of a program, as execvp(3) would find it. The child itself would try each folder of PATH, and each trial would be
 /// counted as a call of the program.
 fn found(program: &str, surroundings: &Surroundings) -> PathBuf {
-    let own = || std::env::var("PATH").unwrap_or_default();
-    let path = surroundings.environment.get("PATH").cloned().unwrap_or_else(own);
-    let is_program = |file: &PathBuf| {
-        let metadata = file.metadata();
-        metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    };
-    let mut folders = path.split(':').filter(|folder| folder.starts_with('/'));
-    let found = folders.by_ref().map(|folder| Path::new(folder).join(program)).find(is_program);
-    found.filter(|_| !program.contains('/')).unwrap_or_else(|| PathBuf::from(program))
+    let path = surroundings.environment.get("PATH").cloned().unwrap_or_else(own_path);
+    let found = if program.contains('/') { None } else { in_path(program, &path) };
+    found.unwrap_or_else(|| PathBuf::from(program))
 }
 
 /// A program in a session of its own, as the worker's user.

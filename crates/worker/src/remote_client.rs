@@ -27,15 +27,14 @@ use std::time::{Duration, Instant};
 use host::clock::now_ns;
 use host::descendants::{self, TreeUsage};
 use host::{random, ssh};
-use records::{CommandJob, RemoteClient, Usage};
+use records::{CommandJob, RemoteClient, Surroundings, Usage};
 
 use crate::marked_output::MarkedOutput;
 use crate::output::KeptOutput;
 use crate::profiler::Profiler;
 use crate::program::{
     FREE_INTERVAL, HelperError, INTERRUPTED, ProgramEnd, ProgramRun, SERVED_INTERVAL, Served,
-    Surroundings, TerminationSignals, command, described, not_started, pidfd, poll, shown,
-    with_last_words,
+    TerminationSignals, command, described, not_started, pidfd, poll, shown, with_last_words,
 };
 
 /// The line that ssh passes to whatever shell the user has there: it starts sh, which reads the script of this length. The

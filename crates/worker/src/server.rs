@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 use host::bounded_output::BoundedOutput;
 use host::paths;
 use probes::ledger::Marker;
-use records::{CommandLine, Readiness, StartedServer, Stop, Warning};
+use records::{CommandLine, Readiness, StartedServer, Stop, Surroundings, Warning};
 use setup::ownership::DIRECTORY_PREFIX;
 
 use crate::guard::Guard;
 use crate::output::last_words;
 use crate::priority::SchedulingPolicy;
 use crate::program::{
-    FREE_INTERVAL, HelperError, INTERRUPTED, Served, Surroundings, TerminationSignals, become_user,
-    collect, command, described, not_started, pidfd, place, poll, run_helper, with_last_words,
+    FREE_INTERVAL, HelperError, INTERRUPTED, Served, TerminationSignals, become_user, collect,
+    command, described, not_started, pidfd, place, poll, run_helper, with_last_words,
 };
 
 /// How often knee looks whether a server is ready.
@@ -57,7 +57,7 @@ impl<'a> RunningServer<'a> {
         let user = user_of(server)?;
         prepare_data(server, user, signals)?;
         refuse_taken_port(server)?;
-        let surroundings = surroundings(server, user);
+        let surroundings = Surroundings { user, ..server.into() };
         let output = BoundedOutput::in_memory().map_err(|why| format!("{why:#}"))?;
         let copy = || output.for_child().map_err(|e| format!("dup: {e}"));
         let mut program = command(&server.run, &surroundings);
@@ -117,7 +117,7 @@ impl<'a> RunningServer<'a> {
                 records::has_line(pattern, &String::from_utf8_lossy(&text))
             }
             Readiness::Command(line) => {
-                let surroundings = surroundings(self.server, self.user);
+                let surroundings = Surroundings { user: self.user, ..self.server.into() };
                 let limit = Duration::from_secs_f64(self.server.ready_timeout_s);
                 match run_helper(line.words(), &surroundings, limit, Some(signals)) {
                     Ok(()) => Ok(true),
@@ -218,7 +218,7 @@ impl<'a> RunningServer<'a> {
     }
 
     fn run_stop(&self, line: &CommandLine, limit: Duration) -> Result<(), String> {
-        let surroundings = surroundings(self.server, self.user);
+        let surroundings = Surroundings { user: self.user, ..self.server.into() };
         match run_helper(line.words(), &surroundings, limit, None) {
             Err(HelperError::Failed(why)) => Err(why),
             _ => Ok(()),
@@ -239,10 +239,6 @@ impl<'a> RunningServer<'a> {
             }
         }
     }
-}
-
-fn surroundings(server: &StartedServer, user: Option<(u32, u32)>) -> Surroundings<'_> {
-    Surroundings { directory: &server.data, environment: &server.environment, user }
 }
 
 /// The ids that the server's programs get: those of its `user` if the worker is root.
@@ -271,7 +267,7 @@ fn prepare_data(
     };
     let made = DirBuilder::new().mode(0o700).create(data);
     made.map_err(|e| format!("creating the server's data directory {}: {e}", data.display()))?;
-    let (own, path) = (surroundings(server, None), data.display().to_string());
+    let (own, path) = (Surroundings::from(server), data.display().to_string());
     if let Some(template) = &server.template {
         let content = format!("{}/.", template.display());
         run(&["cp", "-a", "--", &content, &path].map(String::from), &own)?;
@@ -284,7 +280,7 @@ fn prepare_data(
         given.map_err(|e| format!("giving {} to the server's user: {e}", data.display()))?;
         let_pass(data, user)?;
     }
-    let surroundings = surroundings(server, user);
+    let surroundings = Surroundings { user, ..server.into() };
     server.setup.iter().try_for_each(|words| run(words, &surroundings))
 }
 

@@ -10,13 +10,13 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 
 use crate::file_write::{SYNC, Sync, WRITE_BYTES};
 use crate::files::{self, Pieces};
 use crate::stamp::Stamped;
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -44,37 +44,26 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup {
-        paths: load.task_paths(),
-        pieces: Pieces::new(load, WRITE_BYTES.name)?,
-        sync: Sync::from_load(load),
-    }))
-}
-
-struct Setup {
-    paths: Vec<PathBuf>,
-    pieces: Pieces,
-    sync: Sync,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let path = &self.paths[index];
+    let paths = load.task_paths();
+    let pieces = Pieces::new(load, WRITE_BYTES.name)?;
+    let sync = Sync::from_load(load);
+    each_task(move |index| {
+        let path = &paths[index];
         let file = File::options()
             .read(true)
             .append(true)
             .create_new(true)
             .open(path)
             .map_err(|e| Failure::from_error(format!("creating {}", path.display()), e))?;
-        Ok(Box::new(Appender {
+        Ok(Appender {
             file,
-            piece: Stamped::new(self.paths.len(), index, self.pieces.bytes as usize),
-            pieces: self.pieces.count,
-            sync: self.sync,
+            piece: Stamped::new(paths.len(), index, pieces.bytes as usize),
+            pieces: pieces.count,
+            sync,
             turn: 0,
             in_file: 0,
-        }))
-    }
+        })
+    })
 }
 
 struct Appender {

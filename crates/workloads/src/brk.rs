@@ -11,7 +11,7 @@
 use std::io;
 
 use crate::mapping::{is_writable, page_bytes};
-use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm, each_task};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -29,15 +29,7 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup))
-}
-
-struct Setup;
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        Ok(Box::new(Mover { page: page_bytes() }))
-    }
+    each_task(|_| Ok(Mover { page: page_bytes() }))
 }
 
 struct Mover {

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
 use crate::pipe::pipe;
-use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, sys};
+use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, each_task, sys};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -30,13 +30,7 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup))
-}
-
-struct Setup;
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+    each_task(|_| {
         stay_on_this_cpu()?;
         let (request_reader, requests) = pipe(0)?;
         let (answers, answer_writer) = pipe(0)?;
@@ -44,14 +38,14 @@ impl Prepared for Setup {
             .name("partner".to_string())
             .spawn(move || be_partner(&request_reader, &answer_writer))
             .map_err(|e| Failure::from_error("starting the partner thread", e))?;
-        Ok(Box::new(Asker {
+        Ok(Asker {
             requests,
             answers,
             waiting: false,
             partner: Some(partner),
             switches_before: switches()?,
-        }))
-    }
+        })
+    })
 }
 
 /// Asks the partner for an answer, and is the answer.

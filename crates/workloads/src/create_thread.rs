@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, each_task};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -21,15 +21,7 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup))
-}
-
-struct Setup;
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        Ok(Box::new(Creator { ran: AtomicU64::new(0) }))
-    }
+    each_task(|_| Ok(Creator { ran: AtomicU64::new(0) }))
 }
 
 struct Creator {

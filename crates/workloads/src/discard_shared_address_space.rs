@@ -9,7 +9,7 @@
 //! takes that lock for writing.
 
 use crate::mapping::{self, Fenced, SIZE};
-use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm, each_task};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -27,19 +27,12 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup { size: mapping::size(load) }))
-}
-
-struct Setup {
-    size: usize,
-}
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let memory = Fenced::new(self.size)?;
+    let size = mapping::size(load);
+    each_task(move |_| {
+        let memory = Fenced::new(size)?;
         let page = mapping::page_bytes();
-        Ok(Box::new(Discarder { memory, page, faults_before: mapping::faults() }))
-    }
+        Ok(Discarder { memory, page, faults_before: mapping::faults() })
+    })
 }
 
 struct Discarder {

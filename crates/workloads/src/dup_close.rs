@@ -6,9 +6,10 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 
-use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, TaskForm, files, sys};
+use crate::{
+    Failure, Family, Forms, Load, Need, Prepared, Spec, Task, TaskForm, each_task, files, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -22,19 +23,12 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup { paths: load.task_paths(), form: load.form }))
-}
-
-struct Setup {
-    paths: Vec<PathBuf>,
-    form: TaskForm,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let file = files::create(&self.paths[index])?;
-        Ok(Box::new(Duplicator { file, form: self.form, last: None, numbers: 0 }))
-    }
+    let paths = load.task_paths();
+    let form = load.form;
+    each_task(move |index| {
+        let file = files::create(&paths[index])?;
+        Ok(Duplicator { file, form, last: None, numbers: 0 })
+    })
 }
 
 struct Duplicator {

@@ -9,7 +9,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::eventfd::eventfd;
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -41,30 +42,28 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     let files = load.values.number("files");
     Need::OpenFiles(files + 1).check(load).map_err(Failure::new)?;
     let edge = if load.values.choice("trigger") == "edge" { libc::EPOLLET } else { 0 };
-    Ok(Box::new(Setup { files: files as usize, events: (libc::EPOLLIN | edge) as u32 }))
-}
-
-struct Setup {
-    files: usize,
-    events: u32,
-}
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+    let files = files as usize;
+    let events = (libc::EPOLLIN | edge) as u32;
+    each_task(move |_| {
         // SAFETY: no preconditions.
         let epoll = sys("epoll_create1", unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: just opened, owned by nothing else.
         let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
-        let files = (0..self.files).map(|_| eventfd(0)).collect::<Result<Vec<_>, _>>()?;
+        let files = (0..files).map(|_| eventfd(0)).collect::<Result<Vec<_>, _>>()?;
         for (index, file) in files.iter().enumerate() {
-            let mut event = libc::epoll_event { events: self.events, u64: index as u64 };
+            let mut event = libc::epoll_event { events, u64: index as u64 };
             // SAFETY: both descriptors are open and `event` is live.
             sys("EPOLL_CTL_ADD", unsafe {
-                libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &mut event)
+                libc::epoll_ctl(
+                    epoll.as_raw_fd(),
+                    libc::EPOLL_CTL_ADD,
+                    file.as_raw_fd(),
+                    &mut event,
+                )
             })?;
         }
-        Ok(Box::new(Waiter { epoll, files, next: 0, taken: 0 }))
-    }
+        Ok(Waiter { epoll, files, next: 0, taken: 0 })
+    })
 }
 
 struct Waiter {
@@ -108,6 +107,9 @@ impl Task for Waiter {
         if self.taken == operations {
             return Ok(());
         }
-        Err(Failure::new(format!("{operations} added to eventfds, but {} read from them", self.taken)))
+        Err(Failure::new(format!(
+            "{operations} added to eventfds, but {} read from them",
+            self.taken
+        )))
     }
 }

@@ -8,7 +8,7 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, sys};
+use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, each_task, sys};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -22,15 +22,7 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup))
-}
-
-struct Setup;
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        Ok(Box::new(Adder { event: eventfd(0)?, taken: 0 }))
-    }
+    each_task(|_| Ok(Adder { event: eventfd(0)?, taken: 0 }))
 }
 
 struct Adder {

@@ -11,11 +11,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 
 use crate::files::{self, Pieces};
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -56,19 +56,11 @@ fn trial(file: &File) -> io::Result<()> {
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     let pieces = Pieces::new(load, "allocate_bytes")?;
-    Ok(Box::new(Setup { paths: load.task_paths(), pieces }))
-}
-
-struct Setup {
-    paths: Vec<PathBuf>,
-    pieces: Pieces,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let file = files::create(&self.paths[index])?;
-        Ok(Box::new(Allocator { file, pieces: self.pieces, in_file: 0 }))
-    }
+    let paths = load.task_paths();
+    each_task(move |index| {
+        let file = files::create(&paths[index])?;
+        Ok(Allocator { file, pieces, in_file: 0 })
+    })
 }
 
 struct Allocator {

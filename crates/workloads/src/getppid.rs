@@ -4,7 +4,7 @@
 //! show. Whatever bends it (frequency, hyperthreads, another guest on the host) bends
 //! every other curve too: read it first.
 
-use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm, each_task};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -18,23 +18,16 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup { form: load.form, worker: std::process::id() as i32 }))
-}
-
-struct Setup {
-    form: TaskForm,
-    worker: i32,
-}
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let parent = match self.form {
-            TaskForm::Processes => self.worker,
+    let form = load.form;
+    let worker = std::process::id() as i32;
+    each_task(move |_| {
+        let parent = match form {
+            TaskForm::Processes => worker,
             // SAFETY: no preconditions.
             TaskForm::Threads => unsafe { libc::getppid() },
         };
-        Ok(Box::new(Caller { parent, answer: parent }))
-    }
+        Ok(Caller { parent, answer: parent })
+    })
 }
 
 struct Caller {

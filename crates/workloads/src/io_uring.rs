@@ -13,7 +13,9 @@ use ::io_uring::{IoUring, opcode, squeue, types};
 use crate::aligned::Aligned;
 use crate::file_region::{self, Addressing, Layout, Region};
 use crate::stamp::Stamped;
-use crate::{Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+};
 use crate::{file_read, file_write};
 
 pub(crate) static SPEC: Spec = Spec {
@@ -55,7 +57,9 @@ pub(crate) static SPEC: Spec = Spec {
         },
     ],
     needs: &[
-        Need::Kernel("io_uring (Linux 5.6, and /proc/sys/kernel/io_uring_disabled)", || IoUring::new(1).map(drop)),
+        Need::Kernel("io_uring (Linux 5.6, and /proc/sys/kernel/io_uring_disabled)", || {
+            IoUring::new(1).map(drop)
+        }),
         Need::OpenFiles(2),
         file_region::FREE_BYTES,
         file_region::DIRECT_NEED,
@@ -87,36 +91,37 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
             load.values.number("size_bytes")
         )));
     }
-    Ok(Box::new(Setup { layout, request, depth: depth as usize }))
-}
-
-struct Setup {
-    layout: Layout,
-    request: Request,
-    depth: usize,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let ring = IoUring::new(self.depth as u32);
+    let depth = depth as usize;
+    each_task(move |index| {
+        let ring = IoUring::new(depth as u32);
         let ring = ring.map_err(|e| Failure::from_error("io_uring_setup", e))?;
-        let length = self.layout.blocks.bytes as usize;
-        let tasks = self.layout.paths.len();
+        let length = layout.blocks.bytes as usize;
+        let tasks = layout.paths.len();
         let mut written = vec![];
         let mut read = vec![];
-        let region = match self.request {
+        let region = match request {
             Request::Write => {
-                written.extend((0..self.depth).map(|_| Stamped::new(tasks, index, length)));
-                self.layout.open(index, |region| file_write::fill(region, &mut written[0]))?
+                written.extend((0..depth).map(|_| Stamped::new(tasks, index, length)));
+                layout.open(index, |region| file_write::fill(region, &mut written[0]))?
             }
             Request::Read | Request::Nop => {
-                read.extend((0..self.depth).map(|_| Aligned::new(length, 0)));
-                self.layout.open(index, |region| file_read::fill(region, &mut read[0]))?
+                read.extend((0..depth).map(|_| Aligned::new(length, 0)));
+                layout.open(index, |region| file_read::fill(region, &mut read[0]))?
             }
         };
-        let (request, turn) = (self.request, region.blocks.count);
-        Ok(Box::new(Submitter { ring, region, request, read, written, turn, pending: 0, completed: 0, sum: 0 }))
-    }
+        let (request, turn) = (request, region.blocks.count);
+        Ok(Submitter {
+            ring,
+            region,
+            request,
+            read,
+            written,
+            turn,
+            pending: 0,
+            completed: 0,
+            sum: 0,
+        })
+    })
 }
 
 struct Submitter {
@@ -153,7 +158,10 @@ impl Task for Submitter {
         let depth = self.depth() as u64;
         let expected = operations * depth;
         if self.completed != expected && self.completed != expected + depth {
-            return Err(Failure::new(format!("{expected} requests counted, but {} completed", self.completed)));
+            return Err(Failure::new(format!(
+                "{expected} requests counted, but {} completed",
+                self.completed
+            )));
         }
         match self.request {
             Request::Nop => Ok(()),
@@ -161,7 +169,12 @@ impl Task for Submitter {
             Request::Write => {
                 self.region.use_page_cache()?;
                 let (start, count) = (self.region.start, self.region.blocks.count);
-                self.written[0].check_last(&self.region.file, start, count, self.turn - count..self.turn)
+                self.written[0].check_last(
+                    &self.region.file,
+                    start,
+                    count,
+                    self.turn - count..self.turn,
+                )
             }
         }
     }

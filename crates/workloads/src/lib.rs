@@ -144,6 +144,21 @@ pub trait Prepared: Sync {
     }
 }
 
+/// Tasks that share only what makes each of them, by its index.
+fn each_task<T: Task + 'static>(
+    make: impl Fn(usize) -> Result<T, Failure> + Sync + 'static,
+) -> Result<Box<dyn Prepared>, Failure> {
+    struct EachTask<F>(F);
+
+    impl<T: Task + 'static, F: Fn(usize) -> Result<T, Failure> + Sync> Prepared for EachTask<F> {
+        fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
+            Ok(Box::new((self.0)(index)?))
+        }
+    }
+
+    Ok(Box::new(EachTask(make)))
+}
+
 macro_rules! workloads {
     ($($name:ident,)*) => {
         $(mod $name;)*

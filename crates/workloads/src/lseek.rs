@@ -6,10 +6,12 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 
 use crate::files::{self, FileSharing};
-use crate::{Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -35,24 +37,16 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         "shared" => FileSharing::Shared,
         _ => FileSharing::Own,
     };
-    Ok(Box::new(Setup { paths: files::task_files(load, sharing)?, sharing }))
-}
-
-struct Setup {
-    paths: Vec<PathBuf>,
-    sharing: FileSharing,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let path = &self.paths[index];
-        let file = match self.sharing {
+    let paths = files::task_files(load, sharing)?;
+    each_task(move |index| {
+        let path = &paths[index];
+        let file = match sharing {
             FileSharing::Own => files::create(path)?,
             FileSharing::Shared => files::open(path)?,
         };
         file.set_len(POSITIONS).map_err(|e| Failure::from_error("setting the file's length", e))?;
-        Ok(Box::new(Seeker { file, next: 0 }))
-    }
+        Ok(Seeker { file, next: 0 })
+    })
 }
 
 struct Seeker {

@@ -9,7 +9,9 @@
 use std::hint::black_box;
 
 use crate::mapping::page_bytes;
-use crate::{Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Spec, Task};
+use crate::{
+    Failure, Family, Forms, Load, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -37,20 +39,12 @@ pub(crate) static SPEC: Spec = Spec {
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     let size = load.values.number("size_bytes") as usize;
-    Ok(Box::new(Setup { size, touch: load.values.choice("touch") == "yes" }))
-}
-
-struct Setup {
-    size: usize,
-    touch: bool,
-}
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let oversized = Oversized::take_from_heap(self.size)?;
-        let (size, touch, page) = (self.size, self.touch, page_bytes());
-        Ok(Box::new(Allocator { size, touch, page, touched: 0, _oversized: oversized }))
-    }
+    let touch = load.values.choice("touch") == "yes";
+    each_task(move |_| {
+        let oversized = Oversized::take_from_heap(size)?;
+        let (size, touch, page) = (size, touch, page_bytes());
+        Ok(Allocator { size, touch, page, touched: 0, _oversized: oversized })
+    })
 }
 
 struct Allocator {
@@ -122,7 +116,10 @@ impl Task for Allocator {
     /// Each touched block was writable, and one more block is, at both ends.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         if self.touch && self.touched != operations {
-            return Err(Failure::new(format!("{operations} blocks counted, but {} touched", self.touched)));
+            return Err(Failure::new(format!(
+                "{operations} blocks counted, but {} touched",
+                self.touched
+            )));
         }
         let block = allocate(self.size)?;
         // SAFETY: both ends of a block of that length, freed once.

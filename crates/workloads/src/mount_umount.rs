@@ -7,10 +7,12 @@
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::ptr::null;
 
-use crate::{Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, files, sys};
+use crate::{
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    files, sys,
+};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -41,28 +43,23 @@ fn may_mount() -> std::io::Result<()> {
 }
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup { paths: load.task_paths(), bind: load.values.choice("kind") == "bind" }))
-}
-
-struct Setup {
-    paths: Vec<PathBuf>,
-    bind: bool,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let path = &self.paths[index];
+    let paths = load.task_paths();
+    let bind = load.values.choice("kind") == "bind";
+    each_task(move |index| {
+        let path = &paths[index];
         files::create_directory(path)?;
         enter_namespace()?;
         let directory = CString::new(path.as_os_str().as_bytes()).expect("a path has no zero byte");
-        Ok(Box::new(Mounter { mounts_before: mounts()?, directory, bind: self.bind }))
-    }
+        Ok(Mounter { mounts_before: mounts()?, directory, bind })
+    })
 }
 
 /// A mount namespace for the calling thread alone, from which nothing reaches the host.
 fn enter_namespace() -> Result<(), Failure> {
     // SAFETY: changes only the calling thread's view of mounts, and its current directory's sharing.
-    sys("unshare of the mount namespace", unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_FS) })?;
+    sys("unshare of the mount namespace", unsafe {
+        libc::unshare(libc::CLONE_NEWNS | libc::CLONE_FS)
+    })?;
     // SAFETY: C strings; the change is within the namespace.
     sys("making its mounts private", unsafe {
         libc::mount(null(), c"/".as_ptr(), null(), libc::MS_REC | libc::MS_PRIVATE, null())
@@ -122,6 +119,7 @@ impl Mounter {
     #[inline(always)]
     fn unmount(&self) -> Result<(), Failure> {
         // SAFETY: a live C string.
-        sys("umount", unsafe { libc::umount2(self.directory.as_ptr(), libc::UMOUNT_NOFOLLOW) }).map(drop)
+        sys("umount", unsafe { libc::umount2(self.directory.as_ptr(), libc::UMOUNT_NOFOLLOW) })
+            .map(drop)
     }
 }

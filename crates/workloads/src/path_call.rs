@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{self, Name};
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -104,51 +105,42 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         Object::Own => load.task_path(index),
         Object::Directory | Object::File => common.clone(),
     };
-    Ok(Box::new(Setup { directories: (0..load.tasks).map(directory).collect(), call, object }))
-}
-
-fn create_with_one_byte(path: &Path) -> Result<(), Failure> {
-    let written = files::create(path)?.write_all_at(&[0], 0);
-    written.map_err(|e| Failure::from_error(format!("writing {}", path.display()), e))
-}
-
-struct Setup {
-    directories: Vec<PathBuf>,
-    call: Call,
-    object: Object,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let path = self.directories[index].clone();
-        if self.object == Object::Own {
+    let directories: Vec<_> = (0..load.tasks).map(directory).collect();
+    each_task(move |index| {
+        let path = directories[index].clone();
+        if object == Object::Own {
             files::create_directory(&path)?;
         }
-        let shares_path = self.object == Object::File;
+        let shares_path = object == Object::File;
         let numbered = |number| {
             let mut name = Name::for_task(if shares_path { 0 } else { index });
             name.set(number);
             name
         };
-        let [name, second] = [FILE, self.call.second_name()].map(numbered);
+        let [name, second] = [FILE, call.second_name()].map(numbered);
         // The file of `create` is the one that comes and goes.
-        if !shares_path && self.call != Call::Create {
+        if !shares_path && call != Call::Create {
             create_with_one_byte(&path.join(name.text()))?;
         }
-        Ok(Box::new(Caller {
+        Ok(Caller {
             directory: files::open_directory(&path)?,
             path,
-            call: self.call,
+            call,
             shares_path,
             name,
             second,
             // A shared file exists at first.
-            is_away: shares_path && self.call == Call::Create,
+            is_away: shares_path && call == Call::Create,
             succeeded: 0,
             missed: 0,
             seen: 0,
-        }))
-    }
+        })
+    })
+}
+
+fn create_with_one_byte(path: &Path) -> Result<(), Failure> {
+    let written = files::create(path)?.write_all_at(&[0], 0);
+    written.map_err(|e| Failure::from_error(format!("writing {}", path.display()), e))
 }
 
 /// The number in the name of the file.
@@ -351,8 +343,7 @@ impl Caller {
 
     /// Checks the effect of all calls on what no other task changes.
     fn verify_own(&self, operations: u64) -> Result<(), Failure> {
-        let (name, second) =
-            (self.path.join(self.name.text()), self.path.join(self.second.text()));
+        let (name, second) = (self.path.join(self.name.text()), self.path.join(self.second.text()));
         let is_odd = operations % 2 == 1;
         let is_right = match self.call {
             Call::Chmod => {

@@ -10,7 +10,7 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::message::{self, Message};
-use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, sys};
+use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, each_task, sys};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -24,19 +24,12 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup { size: load.values.number("size_bytes") as usize }))
-}
-
-struct Setup {
-    size: usize,
-}
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+    let size = load.values.number("size_bytes") as usize;
+    each_task(move |_| {
         let (reader, writer) = pipe(libc::O_NONBLOCK)?;
-        make_room(&writer, self.size)?;
-        Ok(Box::new(Passer { reader, writer, message: Message::new(self.size) }))
-    }
+        make_room(&writer, size)?;
+        Ok(Passer { reader, writer, message: Message::new(size) })
+    })
 }
 
 struct Passer {

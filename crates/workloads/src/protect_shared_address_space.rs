@@ -9,7 +9,7 @@
 //! more interrupts from more expensive ones.
 
 use crate::mapping::{self, Fenced, SIZE};
-use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, TaskForm, each_task};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -27,18 +27,11 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup { size: mapping::size(load) }))
-}
-
-struct Setup {
-    size: usize,
-}
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+    let size = mapping::size(load);
+    each_task(move |_| {
         let page = mapping::page_bytes();
-        Ok(Box::new(Protector { memory: Fenced::new(self.size)?, page, mark: 0 }))
-    }
+        Ok(Protector { memory: Fenced::new(size)?, page, mark: 0 })
+    })
 }
 
 struct Protector {

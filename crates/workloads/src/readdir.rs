@@ -12,7 +12,8 @@ use std::path::Path;
 
 use crate::files::{self, Name, TaskDirectories};
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -51,28 +52,18 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         fill(common, files)?;
     }
     let buffer_bytes = load.values.number("buffer_bytes") as usize;
-    Ok(Box::new(Setup { directories, files, buffer_bytes }))
-}
-
-struct Setup {
-    directories: TaskDirectories,
-    files: u64,
-    buffer_bytes: usize,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let path = self.directories.task_directory(index)?;
-        if !self.directories.shared {
-            fill(path, self.files)?;
+    each_task(move |index| {
+        let path = directories.task_directory(index)?;
+        if !directories.shared {
+            fill(path, files)?;
         }
-        Ok(Box::new(Reader {
+        Ok(Reader {
             directory: files::open_directory(path)?,
-            files: self.files,
-            entries: vec![0; self.buffer_bytes.div_ceil(size_of::<u64>())],
+            files,
+            entries: vec![0; buffer_bytes.div_ceil(size_of::<u64>())],
             read_bytes: 0,
-        }))
-    }
+        })
+    })
 }
 
 fn fill(directory: &Path, files: u64) -> Result<(), Failure> {

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{self, Name, TaskDirectories};
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -47,30 +48,21 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     if let (Some(common), true) = (directories.common(), across) {
         make_both(common)?;
     }
-    Ok(Box::new(Setup { directories, across, files: load.values.number("files") }))
-}
-
-struct Setup {
-    directories: TaskDirectories,
-    across: bool,
-    files: u64,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let directory = self.directories.task_directory(index)?;
-        if self.across && !self.directories.shared {
+    let files = load.values.number("files");
+    each_task(move |index| {
+        let directory = directories.task_directory(index)?;
+        if across && !directories.shared {
             make_both(directory)?;
         }
-        let here = RenameSide::new(directory, self.across.then_some(FIRST), index, 0)?;
-        let there = RenameSide::new(directory, self.across.then_some(SECOND), index, self.files)?;
+        let here = RenameSide::new(directory, across.then_some(FIRST), index, 0)?;
+        let there = RenameSide::new(directory, across.then_some(SECOND), index, files)?;
         let mut name = Name::for_task(index);
-        for number in 0..self.files {
+        for number in 0..files {
             name.set(number);
             files::create(&here.path.join(name.text()))?;
         }
-        Ok(Box::new(Renamer { here, there, files: self.files, next: 0 }))
-    }
+        Ok(Renamer { here, there, files, next: 0 })
+    })
 }
 
 const FIRST: &str = "first";

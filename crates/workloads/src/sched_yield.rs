@@ -5,7 +5,7 @@
 //! CPU, so the curve should be as straight as getppid's. Where another task of the run, or
 //! of another program, wants the CPU too, the operation becomes a context switch.
 
-use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, sys};
+use crate::{Failure, Family, Forms, Load, Prepared, Spec, Task, each_task, sys};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -19,15 +19,7 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(_: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup))
-}
-
-struct Setup;
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        Ok(Box::new(Yielder))
-    }
+    each_task(|_| Ok(Yielder))
 }
 
 struct Yielder;

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
 use crate::message::{self, Message};
-use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, sys, tcp};
+use crate::{Failure, Family, Forms, Load, Need, Prepared, Spec, Task, each_task, sys, tcp};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -23,18 +23,11 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup { size: load.values.number("size_bytes") as usize }))
-}
-
-struct Setup {
-    size: usize,
-}
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+    let size = load.values.number("size_bytes") as usize;
+    each_task(move |_| {
         let (near, far) = tcp::pair()?;
-        Ok(Box::new(Passer { near, far, message: Message::new(self.size) }))
-    }
+        Ok(Passer { near, far, message: Message::new(size) })
+    })
 }
 
 struct Passer {

@@ -10,7 +10,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::message::{self, Message};
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -37,27 +38,19 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         "stream" => libc::SOCK_STREAM,
         _ => libc::SOCK_DGRAM,
     };
-    Ok(Box::new(Setup { kind, size: load.values.number("size_bytes") as usize }))
-}
-
-struct Setup {
-    kind: libc::c_int,
-    size: usize,
-}
-
-impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+    let size = load.values.number("size_bytes") as usize;
+    each_task(move |_| {
         let mut ends = [0; 2];
         // SAFETY: the kernel writes two live ints.
         sys("socketpair", unsafe {
             // The calls must not block: a host that allows too small a buffer gets an error.
-            let kind = self.kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
             libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr())
         })?;
         // SAFETY: just opened, owned by nothing else.
         let [near, far] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        Ok(Box::new(Passer { near, far, message: Message::new(self.size) }))
-    }
+        Ok(Passer { near, far, message: Message::new(size) })
+    })
 }
 
 struct Passer {

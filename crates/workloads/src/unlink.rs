@@ -19,7 +19,8 @@ use std::path::PathBuf;
 
 use crate::files::{self, Name, TaskDirectories};
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, each_task,
+    sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -43,31 +44,21 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
-    Ok(Box::new(Setup {
-        directories: TaskDirectories::prepare(load)?,
-        files: load.operations.unwrap_or(load.values.number("files")).max(1),
-    }))
-}
-
-struct Setup {
-    directories: TaskDirectories,
-    files: u64,
-}
-
-impl Prepared for Setup {
-    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        let path = self.directories.task_directory(index)?.to_path_buf();
+    let directories = TaskDirectories::prepare(load)?;
+    let files = load.operations.unwrap_or(load.values.number("files")).max(1);
+    each_task(move |index| {
+        let path = directories.task_directory(index)?.to_path_buf();
         let mut stock = Stock {
             directory: files::open_directory(&path)?,
             path,
-            files: self.files,
+            files,
             created: 0,
             unlinked: 0,
             name: Name::for_task(index),
         };
         stock.refill()?;
-        Ok(Box::new(stock))
-    }
+        Ok(stock)
+    })
 }
 
 /// The files of one task: those numbered from `unlinked` up to `created` exist.

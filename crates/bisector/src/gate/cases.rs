@@ -1,15 +1,14 @@
 //! The cases of a benchmark: named by the user, or listed by a program of each build.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use host::children::{Streams, output_within};
+use host::executables::{find_program, is_executable};
 use host::signals;
-use plan::commands::find_program;
 use regex_lite::Regex;
 
 /// A program that lists cases may take so long.
@@ -84,7 +83,7 @@ pub(super) fn program(folder: &Path, name: &str) -> Result<String, String> {
     for part in name.split('/') {
         found = found.iter().flat_map(|folder| matching(folder, part)).collect();
     }
-    found.retain(|path| is_program(path) || !name.contains('*'));
+    found.retain(|path| is_executable(path) || !name.contains('*'));
     let changed = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
     match found.into_iter().max_by_key(changed) {
         Some(path) => Ok(path.to_string_lossy().into_owned()),
@@ -93,10 +92,6 @@ pub(super) fn program(folder: &Path, name: &str) -> Result<String, String> {
         }
         None => Err(format!("the build made no {name}")),
     }
-}
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// Paths in a folder whose names a part of a name matches.

@@ -1,11 +1,11 @@
 //! The programs that build a kernel: reports all missing ones together, with their packages, and
 //! reads the versions that the image depends on.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use host::children;
+use host::executables::find_program;
 
 /// Programs that every kernel's build needs, and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -46,12 +46,12 @@ impl Toolchain {
             std::env::consts::ARCH
         );
         check_missing(compiler)?;
-        let ccache = on_path("ccache").map_or("", |_| "ccache ");
+        let ccache = find_program("ccache").map_or("", |_| "ccache ");
         Ok(Toolchain {
             command: format!("{ccache}{compiler}"),
             compiler: version(compiler)?,
             linker: version("ld")?,
-            pahole: on_path(TYPES.0).map(|_| version(TYPES.0)).transpose()?,
+            pahole: find_program(TYPES.0).map(|_| version(TYPES.0)).transpose()?,
         })
     }
 
@@ -72,10 +72,10 @@ impl Toolchain {
 fn check_missing(compiler: &str) -> Result<()> {
     let mut missing: Vec<(String, &str)> = Vec::new();
     let programs = PROGRAMS.iter().copied().chain([(compiler, compiler)]);
-    for (name, package) in programs.filter(|(name, _)| on_path(name).is_none()) {
+    for (name, package) in programs.filter(|(name, _)| find_program(name).is_none()) {
         missing.push((name.to_string(), package));
     }
-    if on_path(compiler).is_some() && !has_header(compiler, HEADER.0)? {
+    if find_program(compiler).is_some() && !has_header(compiler, HEADER.0)? {
         missing.push((HEADER.0.to_string(), HEADER.1));
     }
     let names: Vec<&str> = missing.iter().map(|(name, _)| name.as_str()).collect();
@@ -92,11 +92,6 @@ fn check_missing(compiler: &str) -> Result<()> {
 /// The warning where types are requested and pahole is missing.
 pub const WITHOUT_TYPES: &str = "this host has no pahole (apt install pahole): these kernels get no \
                                  types (BTF), so most probes of `knee explain` will not work in them";
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-}
 
 fn has_header(compiler: &str, header: &str) -> Result<bool> {
     let include = ["-E", "-include", header, "-x", "c", "/dev/null"];

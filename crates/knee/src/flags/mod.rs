@@ -1,6 +1,7 @@
 //! Options shared by several verbs, and how they change an experiment.
 
 mod adaptive;
+mod commits;
 mod cut;
 mod fail_if;
 mod file_systems;
@@ -12,6 +13,7 @@ mod output;
 mod times;
 
 pub use adaptive::AdaptiveFlags;
+pub use commits::{BuildRunFlags, CommitBuildFlags, judged_by};
 pub use cut::{CutFlags, check_can_be_cut};
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;

@@ -10,7 +10,6 @@ mod plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::plan::commands;
 use answers::{Bisected, SkippedCommit, Suspect};
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{Answer, Settings};
@@ -23,6 +22,8 @@ use reports::{BisectionReport, CommitName};
 use setup::foreign::Permitted;
 use store::Store;
 use text::Style;
+
+use crate::flags::{BuildRunFlags, CommitBuildFlags, judged_by};
 
 pub use self::conclusion::Check;
 pub(super) use self::conclusion::Concluded;
@@ -78,28 +79,18 @@ pub struct SearchArguments {
     /// stands for {step}; with --run, a kernel to boot.
     #[arg(long, value_name = "DIR", help_heading = RANGE, conflicts_with = "kernel_build")]
     steps: Option<PathBuf>,
-    /// Build a commit with this line, in a shell in its directory
-    #[arg(long, value_name = "LINE", help_heading = BUILD)]
-    build: Option<String>,
-    /// What the build makes [default: all programs and libraries]
-    ///
-    /// Commits whose products load equal code and data are one candidate, measured once.
-    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', help_heading = BUILD, hide_short_help = true)]
-    products: Vec<PathBuf>,
-    /// Skip a commit whose build takes longer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, help_heading = BUILD, hide_short_help = true)]
-    build_timeout: f64,
+    #[command(flatten, next_help_heading = BUILD)]
+    build: CommitBuildFlags,
     /// Measure this program, in the directory of the commit
     ///
-    /// A commit is skipped if its runs fail, with whatever status; 125 says so by intention.
+    /// A commit is skipped if its build or its runs fail, with whatever status; 125 says so by intention.
     #[arg(long, value_name = "LINE", help_heading = RUNS)]
     command: Option<String>,
     /// Let a shell interpret --command
     #[arg(long, help_heading = RUNS, hide_short_help = true)]
     shell: bool,
-    /// CPUs of a run: a number, cores or all
-    #[arg(long, default_value = "all", help_heading = RUNS, hide_short_help = true)]
-    cpus: String,
+    #[command(flatten, next_help_heading = RUNS)]
+    runs: BuildRunFlags,
     /// Metric to judge by [default: wall_s, or --value]
     ///
     /// cpu_s, the CPU time of the command and its children, suits short programs and busy hosts. `knee list metrics` has all.
@@ -110,9 +101,6 @@ pub struct SearchArguments {
     /// Such as 'ops: {}', or a regular expression with one group; 'stderr:…' reads standard error.
     #[arg(long, value_name = "PATTERN", conflicts_with = "metric", help_heading = RUNS)]
     value: Option<String>,
-    /// Skip a commit whose run takes longer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, help_heading = RUNS, hide_short_help = true)]
-    timeout: f64,
     /// Probability of the commit that is named
     ///
     /// Where the comparison with its parent follows, the search ends at twice the warning: at 90 % for 95 %.
@@ -301,21 +289,16 @@ fn narrowed(search: &SearchArguments, log: &GitLog) -> Result<Source> {
 fn request(search: &SearchArguments, source: Source) -> Result<Request> {
     let has_steps = matches!(source, Source::Steps { .. });
     kernels::check(&search.kernels, search.command.as_deref(), has_steps)?;
-    for (flag, seconds) in
-        [("--timeout", search.timeout), ("--build-timeout", search.build_timeout)]
-    {
-        ensure!(seconds > 0.0 && seconds < 1e6, "{flag} {seconds}: must be above 0 s");
-    }
     ensure!(
         search.confidence > 0.5 && search.confidence < 1.0,
         "--confidence must be above 50 % and below 100 %"
     );
     let unless_asked = if search.command.is_some() { records::WALL } else { records::RATE };
-    let metric = search.metric.as_deref().or(Some(unless_asked));
-    let (metric, extract) = judged_by(search.value.as_deref(), metric)?;
-    let kernels = kernels::asked(&search.kernels, &metric)?;
+    let metric = search.metric.as_deref().unwrap_or(unless_asked);
+    let judged = judged_by(search.value.as_deref(), Better::Neither, None, metric)?;
+    let kernels = kernels::asked(&search.kernels, &judged.0)?;
     let usual = Settings::default();
-    let counts_instructions = kernels.is_some() && per_operation(&metric).0 == INSTRUCTIONS;
+    let counts_instructions = kernels.is_some() && per_operation(&judged.0).0 == INSTRUCTIONS;
     let settings = Settings {
         // Instructions repeat from boot to boot: they have no second mode that more runs would show.
         runs_min: if counts_instructions { 1 } else { usual.runs_min },
@@ -327,35 +310,15 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
         ..usual
     };
     Ok(Request {
-        source,
-        build: search.build.clone(),
-        build_timeout_s: search.build_timeout,
-        products: search.products.clone(),
         command: search.command.clone().unwrap_or_default(),
         shell: search.shell,
-        cpus: search.cpus.clone(),
-        metric,
-        extract,
-        timeout_s: search.timeout,
         settings,
         budget_s: search.budget,
         wait_s: search.wait,
         smallest_effect: search.smallest_effect,
         kernels,
+        ..search.build.request(&search.runs, source, judged)
     })
-}
-
-/// The metric to judge by, and how it is read from the output if `--value` says so.
-pub(super) fn judged_by(
-    value: Option<&str>,
-    metric: Option<&str>,
-) -> Result<(String, Option<records::Extract>)> {
-    let Some(pattern) = value else {
-        return Ok((metric.unwrap_or(records::WALL).to_string(), None));
-    };
-    let name = "value".to_string();
-    let extract = commands::operations_from(pattern)?;
-    Ok((name.clone(), Some(records::Extract { name, better: Better::Neither, ..extract })))
 }
 
 fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result<ExitCode> {

@@ -47,8 +47,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.clean {
         return clean();
     }
-    let findings = doctor::examine(arguments.dir.as_deref(), cfg!(feature = "bpf"));
-    let page = doctor::page(&findings);
+    let findings = lab::doctor::examine(arguments.dir.as_deref(), cfg!(feature = "bpf"));
+    let page = lab::doctor::page(&findings);
     arguments.view.print(|| Ok(findings), || Ok(page))?;
     Ok(ExitCode::SUCCESS)
 }

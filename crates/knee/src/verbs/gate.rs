@@ -6,9 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::plan::{commands, harnesses};
+use ::plan::harnesses;
 use anyhow::{Context, Result, bail, ensure};
-use bisection::Settings;
 use bisector::{Cases, CountVerdict, GateRequest, GateVerdict, Request, Source, gate};
 use host::terminal::{hint, talk};
 use host::{job_control, signals};
@@ -20,6 +19,7 @@ use setup::foreign::Permitted;
 use store::Store;
 
 use super::bisect::time_s;
+use crate::flags::{self, BuildRunFlags, CommitBuildFlags};
 
 /// Judge whether a change makes a benchmark slower, for a pull request
 ///
@@ -45,17 +45,8 @@ pub struct Arguments {
     /// Git repository, or a folder in it
     #[arg(long, value_name = "DIR", default_value = ".")]
     git: PathBuf,
-    /// Build a commit with this line
-    ///
-    /// A shell interprets it in the directory of the commit.
-    #[arg(long, value_name = "LINE")]
-    build: Option<String>,
-    /// What the build makes [default: all programs and libraries]
-    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
-    products: Vec<PathBuf>,
-    /// Give a build up after this time, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
-    build_timeout: f64,
+    #[command(flatten)]
+    build: CommitBuildFlags,
     /// Run this program; {case} is the name of a case
     ///
     /// It runs in the directory of a build.
@@ -99,9 +90,8 @@ pub struct Arguments {
     /// A case fails the gate by more instructions. The same instructions may take another time, which this does not say.
     #[arg(long, conflicts_with_all = ["value", "metric", "budget"])]
     exact: bool,
-    /// CPUs of a run: a number, cores or all
-    #[arg(long, default_value = "all", hide_short_help = true)]
-    cpus: String,
+    #[command(flatten)]
+    runs: BuildRunFlags,
     /// Smallest slowdown that matters, or auto [default: 2%]
     ///
     /// `auto` runs the base against itself first, and takes what this runner can tell within the budget, 1% at least.
@@ -116,9 +106,6 @@ pub struct Arguments {
     /// Do not look for a slowdown in other layouts of the builds
     #[arg(long, hide_short_help = true)]
     no_layouts: bool,
-    /// Give a run up after this time, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, hide_short_help = true)]
-    timeout: f64,
     /// Write the comment, in Markdown
     #[arg(long, value_name = "FILE")]
     comment: Option<PathBuf>,
@@ -188,11 +175,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 fn asked(arguments: &Arguments) -> Result<GateRequest> {
-    let Arguments { git, base, head, build_timeout, timeout, .. } = arguments;
-    ensure!(
-        *build_timeout > 0.0 && *timeout > 0.0,
-        "--build-timeout and --timeout must be above 0 s"
-    );
+    let Arguments { git, base, head, build, runs, .. } = arguments;
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
     let harness = arguments.harness.as_deref().map(harness).transpose()?;
     let (command, cases) = match &harness {
@@ -214,36 +197,21 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         has_cases || !uses_cases,
         "--command has {{case}}: name the cases with --case A,B, or a line that lists them with --cases"
     );
-    let (metric, extract) = judged_by(arguments, harness.as_ref().map(|(harness, _)| harness))?;
+    let judged = judged_by(arguments, harness.as_ref().map(|(harness, _)| harness))?;
     let (smallest_effect, learns) = match arguments.smallest_effect {
         Some(SmallestEffect::Share(share)) => (share, false),
         Some(SmallestEffect::Auto) => (0.02, true),
         None => (if arguments.exact { 0.005 } else { 0.02 }, false),
     };
     ensure!(!(learns && arguments.exact), "--smallest-effect auto: counts have no noise to learn");
-    let request = Request {
-        source: Source::Git {
-            directory,
-            good: base.clone(),
-            bad: head.clone(),
-            first_parent: false,
-            skip: Vec::new(),
-        },
-        build: arguments.build.clone(),
-        build_timeout_s: *build_timeout,
-        products: arguments.products.clone(),
-        command,
-        shell: false,
-        cpus: arguments.cpus.clone(),
-        metric,
-        extract,
-        timeout_s: *timeout,
-        settings: Settings::default(),
-        budget_s: None,
-        wait_s: None,
-        smallest_effect,
-        kernels: None,
+    let source = Source::Git {
+        directory,
+        good: base.clone(),
+        bad: head.clone(),
+        first_parent: false,
+        skip: Vec::new(),
     };
+    let request = Request { command, smallest_effect, ..build.request(runs, source, judged) };
     let started = harness.as_ref().and_then(|(harness, _)| harness.started.as_ref()).map(in_words);
     Ok(GateRequest {
         request: Permitted::typed(request),
@@ -310,22 +278,8 @@ fn judged_by(
     if let Some(harness) = harness {
         return Ok((harness.metric.name.clone(), Some(harness.metric.clone())));
     }
-    let Some(pattern) = &arguments.value else {
-        let metric = arguments.metric.as_deref().unwrap_or(records::WALL);
-        return Ok((metric.to_string(), None));
-    };
-    value_in_output(pattern, arguments.higher_is_better, arguments.count)
-}
-
-/// The metric that stands in the output where this pattern has `{}`, and how it is read.
-pub(super) fn value_in_output(
-    pattern: &str,
-    higher_is_better: bool,
-    is_count: bool,
-) -> Result<(String, Option<Extract>)> {
-    let name = "value".to_string();
-    let better = if higher_is_better { Better::Higher } else { Better::Lower };
-    let kind = is_count.then_some(MetricKind::Count);
-    let extract = commands::operations_from(pattern)?;
-    Ok((name.clone(), Some(Extract { name, better, kind, ..extract })))
+    let better = if arguments.higher_is_better { Better::Higher } else { Better::Lower };
+    let kind = arguments.count.then_some(MetricKind::Count);
+    let metric = arguments.metric.as_deref().unwrap_or(records::WALL);
+    flags::judged_by(arguments.value.as_deref(), better, kind, metric)
 }

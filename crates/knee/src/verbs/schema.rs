@@ -81,7 +81,7 @@ mod tests {
         "compare": analysis::Comparison,
         "compare-fragile": answers::FragileAnswer,
         "conflicts": answers::ConflictAnswer,
-        "doctor": Vec<doctor::Finding>,
+        "doctor": Vec<lab::doctor::Finding>,
         "doctor-calibrate": answers::HostManual,
         "doctor-verdicts": analysis::host_check::HostCheck,
         "explain": answers::Ledgers,

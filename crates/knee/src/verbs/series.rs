@@ -5,20 +5,19 @@ use std::process::ExitCode;
 
 use analysis::{Decision, Judgement};
 use answers::{Series, SeriesChange, SeriesPatch, SeriesVerdict};
-use anyhow::{Context, Result, ensure};
-use bisection::Settings;
+use anyhow::{Context, Result};
 use bisector::{Patch, Range, Request, Source, series};
 use host::terminal::{hint, talk};
 use host::{job_control, signals};
 use pages::{Block, Page, PageKind, PageTable, Section, ViewFlags};
-use records::parse;
+use records::{Better, parse};
 use setup::foreign::Permitted;
 use store::Store;
 use text::quantity::signed;
 use text::table::{Align, Table};
 
-use super::bisect;
 use super::bisect::kernels::{self, KernelArguments};
+use crate::flags::{BuildRunFlags, CommitBuildFlags, judged_by};
 
 /// Measure what each patch of a series does
 ///
@@ -36,24 +35,16 @@ pub struct Arguments {
     /// Git repository, or a directory inside it
     #[arg(long, value_name = "DIR", default_value = ".")]
     git: PathBuf,
-    /// Build a commit with this line, in a shell in its directory
-    #[arg(long, value_name = "LINE")]
-    build: Option<String>,
-    /// What the build makes [default: all programs and libraries]
-    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
-    products: Vec<PathBuf>,
-    /// Give a build up after this time, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
-    build_timeout: f64,
+    #[command(flatten)]
+    build: CommitBuildFlags,
     /// Measure this program, in the directory of the commit
     #[arg(long, value_name = "LINE")]
     command: Option<String>,
     /// Let a shell interpret --command
     #[arg(long, hide_short_help = true)]
     shell: bool,
-    /// CPUs of a run: a number, cores or all
-    #[arg(long, default_value = "all")]
-    cpus: String,
+    #[command(flatten)]
+    runs: BuildRunFlags,
     #[command(flatten)]
     kernels: KernelArguments,
     /// Metric to judge by [default: wall_s, or --value]
@@ -111,32 +102,22 @@ fn request(arguments: &Arguments) -> Result<Request> {
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
     kernels::check(&arguments.kernels, arguments.command.as_deref(), false)?;
     let unless_asked = if arguments.command.is_some() { records::WALL } else { records::RATE };
-    let metric = arguments.metric.as_deref().or(Some(unless_asked));
-    let (metric, extract) = bisect::judged_by(arguments.value.as_deref(), metric)?;
-    let kernels = kernels::asked(&arguments.kernels, &metric)?;
-    ensure!(arguments.build_timeout > 0.0, "--build-timeout must be above 0 s");
+    let metric = arguments.metric.as_deref().unwrap_or(unless_asked);
+    let judged = judged_by(arguments.value.as_deref(), Better::Neither, None, metric)?;
+    let kernels = kernels::asked(&arguments.kernels, &judged.0)?;
+    let source = Source::Git {
+        directory,
+        good: good.to_string(),
+        bad: bad.trim_start_matches('.').to_string(),
+        first_parent: true,
+        skip: Vec::new(),
+    };
     Ok(Request {
-        source: Source::Git {
-            directory,
-            good: good.to_string(),
-            bad: bad.trim_start_matches('.').to_string(),
-            first_parent: true,
-            skip: Vec::new(),
-        },
-        build: arguments.build.clone(),
-        build_timeout_s: arguments.build_timeout,
-        products: arguments.products.clone(),
         command: arguments.command.clone().unwrap_or_default(),
         shell: arguments.shell,
-        cpus: arguments.cpus.clone(),
-        metric,
-        extract,
-        timeout_s: 600.0,
-        settings: Settings::default(),
-        budget_s: None,
-        wait_s: None,
         smallest_effect: arguments.smallest_effect,
         kernels,
+        ..arguments.build.request(&arguments.runs, source, judged)
     })
 }
 

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use bisection::Settings;
 use bisector::{Added, Commit, LineFile, Range, Request, Source, WatchAnswer, WatchedLine};
 use guests::kernels::Repository;
 use host::terminal::{hint, print, talk};
@@ -23,7 +22,7 @@ use setup::foreign::{Foreign, Permitted};
 use setup::own_file;
 use store::Store;
 
-use crate::flags::BuildFlags;
+use crate::flags::{BuildFlags, BuildRunFlags, CommitBuildFlags};
 
 /// Watch a benchmark over months, and decide at the first new point
 ///
@@ -93,12 +92,8 @@ pub struct InitArguments {
     /// Commit that runs in every block, for as long as the line goes on
     #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
     anchor: String,
-    /// Build with this line, in a shell in the directory of a commit
-    #[arg(long, value_name = "LINE")]
-    build: Option<String>,
-    /// What the build makes [default: all programs and libraries]
-    #[arg(long, value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
-    product: Vec<PathBuf>,
+    #[command(flatten)]
+    build: CommitBuildFlags,
     /// Measure this program, in the directory of a build
     #[arg(long, value_name = "LINE", required_unless_present = "kernels")]
     command: Option<String>,
@@ -114,8 +109,8 @@ pub struct InitArguments {
     cases: Option<String>,
     /// Begin a line of kernels, by exact counts on emulated CPUs
     ///
-    /// No commits are measured: add kernel files, or revisions of Linux. See `knee help odometer`.
-    #[arg(long, conflicts_with_all = ["command", "build", "product", "metric", "value", "anchor", "case", "cases"])]
+    /// --cpus are numbers of emulated CPUs: 1,2. No commits are measured: add kernel files, or revisions of Linux. See `knee help odometer`.
+    #[arg(long, conflicts_with_all = ["command", "build", "products", "metric", "value", "anchor", "case", "cases"])]
     kernels: bool,
     /// Workloads of a line of kernels [default: all]
     ///
@@ -137,20 +132,11 @@ pub struct InitArguments {
     /// --value counts what the program does: no block is left out because other programs disturbed it
     #[arg(long, requires = "value", hide_short_help = true)]
     count: bool,
-    /// CPUs of a run: a number, cores or all
-    ///
-    /// A line of kernels takes numbers of emulated CPUs: 1,2.
-    #[arg(long, default_value = "all", hide_short_help = true)]
-    cpus: String,
+    #[command(flatten)]
+    runs: BuildRunFlags,
     /// Smallest change that matters
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
     smallest_effect: f64,
-    /// Give a build up after this time, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
-    build_timeout: f64,
-    /// Give a run up after this time, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, hide_short_help = true)]
-    timeout: f64,
 }
 
 /// Measure new points, and compare what they suggest
@@ -262,15 +248,11 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 }
 
 fn init(arguments: &InitArguments) -> Result<ExitCode> {
-    let InitArguments { line, git, build_timeout, timeout, .. } = arguments;
+    let InitArguments { line, git, build, runs, .. } = arguments;
     ensure!(
         line.extension().is_some_and(|extension| extension == "toml"),
         "{}: name the file of the line NAME.toml",
         line.display()
-    );
-    ensure!(
-        *build_timeout > 0.0 && *timeout > 0.0,
-        "--build-timeout and --timeout must be above 0 s"
     );
     if arguments.kernels {
         return kernels::init(arguments);
@@ -281,8 +263,8 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
     let file = LineFile {
         git: directory,
         anchor: anchor.id.clone(),
-        build: arguments.build.clone(),
-        product: arguments.product.clone(),
+        build: build.build.clone(),
+        product: build.products.clone(),
         command: arguments.command.clone().unwrap_or_default(),
         case: arguments.case.clone(),
         cases: arguments.cases.clone(),
@@ -290,10 +272,10 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         value: None,
         higher_is_better: false,
         count: arguments.count,
-        cpus: arguments.cpus.clone(),
+        cpus: runs.cpus.clone(),
         smallest_effect: arguments.smallest_effect,
-        build_timeout: *build_timeout,
-        timeout: *timeout,
+        build_timeout: build.build_timeout,
+        timeout: runs.timeout,
         metrics: Vec::new(),
     };
     let file = metrics::chosen(arguments, file)?;
@@ -338,28 +320,23 @@ fn request(line: &WatchedLine, folder: &Path) -> Result<Request> {
     let file = &line.file;
     let metric = line.metrics[0].name.clone();
     let extract = line.extracts.iter().find(|extract| extract.name == metric).cloned();
+    let source = Source::Git {
+        directory: folder.join(&file.git),
+        good: file.anchor.clone(),
+        bad: "HEAD".to_string(),
+        first_parent: true,
+        skip: Vec::new(),
+    };
     Ok(Request {
-        source: Source::Git {
-            directory: folder.join(&file.git),
-            good: file.anchor.clone(),
-            bad: "HEAD".to_string(),
-            first_parent: true,
-            skip: Vec::new(),
-        },
         build: file.build.clone(),
         build_timeout_s: file.build_timeout,
         products: file.product.clone(),
         command: file.command.clone(),
-        shell: false,
         cpus: file.cpus.clone(),
-        metric,
         extract,
         timeout_s: file.timeout,
-        settings: Settings::default(),
-        budget_s: None,
-        wait_s: None,
         smallest_effect: file.smallest_effect,
-        kernels: None,
+        ..Request::new(source, metric)
     })
 }
 

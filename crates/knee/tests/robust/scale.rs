@@ -140,7 +140,7 @@ fn unusual_curves_say_what_can_be_said() {
         ("1,100\n2,190\n2,191\n4,350\n4,352\n8,600\n8,610\n", "measured at 1, 2, 4, 8 CPUs", 0),
         // Missing CPUs, units, and what is no number.
         ("1,100\n,190\n4,350\n8,600\n", "line 2: \"\" is not a whole number of CPUs", 2),
-        ("1,100 ops\n2,190\n4,350\n8,600\n", "\"100 ops\" is not a rate", 2),
+        ("1,100 calls\n2,190\n4,350\n8,600\n", "\"100 calls\" is not a rate", 2),
         ("1,1\n2,2\n4,3\n8,nan\n", "\"nan\" is not a rate", 2),
         ("1,1\n2,2\n4,3\n8,-5\n", "a rate of -5 at 8 CPUs", 2),
         ("", "it is empty", 2),

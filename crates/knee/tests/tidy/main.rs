@@ -207,7 +207,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("calibration", &["algorithms", "analysis", "described_hosts", "host", "machine", "studies"]),
     ("conflicts", &["answers", "described_hosts", "guests", "perf_data", "records"]),
     ("described_hosts", &["engines", "host"]),
-    ("doctor", &["host", "pages", "probes", "records", "setup", "text"]),
     ("engines", &["machine"]),
     (
         "explanations",

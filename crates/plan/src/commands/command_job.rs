@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use host::executables::find_program;
 use host::{Cpu, Topology};
 use records::{
     Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Point, ProgramProbe,
@@ -158,15 +159,6 @@ fn passes(probe: ProgramProbe, program: &str) -> Result<OperationCount> {
 /// The file of a program, without links.
 fn file_of(program: &str) -> Option<PathBuf> {
     find_program(program)?.canonicalize().ok()
-}
-
-/// A program by its path or by PATH, as execvp(3) finds it.
-pub fn find_program(program: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        return std::path::absolute(program).ok().filter(|file| file.is_file());
-    }
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 const PORT: &str = "port";

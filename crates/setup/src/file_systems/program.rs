@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use host::children::{self, Streams};
-use host::kill_with_parent;
+use host::{executables, kill_with_parent};
 
 /// A program and the Debian package that has it.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct Program {
 }
 
 /// Directories of programs that only root needs; a user's PATH may lack these.
-const SYSTEM: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+const SYSTEM: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
 /// The number of last lines that explain a failure.
 const LAST_LINES: usize = 4;
@@ -45,11 +45,8 @@ impl ProgramOutput {
 impl Program {
     /// Finds the program; the error names its package.
     pub fn find(&self) -> Result<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-        let folders = folders.chain(SYSTEM.iter().map(PathBuf::from));
-        let file = folders.map(|folder| folder.join(self.name)).find(|file| file.is_file());
-        file.with_context(|| {
+        let path = format!("{}:{SYSTEM}", executables::own_path());
+        executables::in_path(self.name, &path).with_context(|| {
             format!("{} is not installed: apt install {}", self.name, self.package)
         })
     }

@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use records::{Better, ReplicationUnit};
+use records::{Better, ReplicationUnit, parse};
 
-use crate::import::{File, Foreign, ForeignCell, ForeignRun, metric_word, written_number};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, metric_word};
 
 /// A tool by the lines that it prints.
 #[derive(Debug)]
@@ -354,9 +354,8 @@ fn part_of_name(text: &str) -> String {
 /// A number of a kind at the start of some words, and how many of them it takes.
 fn measured(kind: &str, words: &[&str]) -> Option<(f64, usize)> {
     let (first, second) = (words[0], words.get(1).copied().unwrap_or_default());
-    let plain = |text: &str| written_number(text).filter(|value| value.is_finite());
     if kind == "#" {
-        return Some((plain(first.trim_end_matches('%'))?, 1));
+        return Some((parse::number(first.trim_end_matches('%'))?, 1));
     }
     let factors: &[(&str, f64)] = match kind {
         "#ns" | "#s" => &TIMES,
@@ -377,7 +376,7 @@ fn measured(kind: &str, words: &[&str]) -> Option<(f64, usize)> {
         (factor(second)?, 2)
     };
     let in_ns = if kind == "#s" { 1e9 } else { 1.0 };
-    Some((plain(number)? * factor / in_ns, taken))
+    Some((parse::number(number)? * factor / in_ns, taken))
 }
 
 /// Kinds of numbers.

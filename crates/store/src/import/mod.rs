@@ -38,6 +38,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::{Placement, counted};
 use records::{
     Better, DescribedMetric, Form, HostFacts, METRICS, Obtained, Pass, ReplicationUnit, Warning,
+    parse,
 };
 
 pub use crate::import::assemble::{Imported, Telling, assemble};
@@ -451,32 +452,9 @@ fn numbers_in(line: &str) -> usize {
 
 /// Parses a number of a tool: `None` if it is not finite, an error if it is not a number.
 fn number(text: &str, line: usize, what: &str) -> Result<Option<f64>> {
-    let value: Option<f64> = text.trim().parse().ok().or_else(|| written_number(text.trim()));
+    let value: Option<f64> = text.trim().parse().ok().or_else(|| parse::number(text.trim()));
     let value = value.with_context(|| format!("line {line}: {what} is '{text}', not a number"))?;
     Ok(Some(value).filter(|value| value.is_finite()))
-}
-
-/// A number as people write it: 1,650 or 1.5M, also with the word behind it: 1.5 Mops, 12 kops/s.
-fn written_number(text: &str) -> Option<f64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && !"+-.,eE".contains(c));
-    let (digits, word) = text.split_at(end.unwrap_or(text.len()));
-    let word = word.trim().trim_end_matches("/s").trim_end_matches("ops");
-    let factor = match word {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        _ => return None,
-    };
-    let whole = digits.split('.').next().unwrap_or_default();
-    let mut groups = whole.split(',');
-    let is_first = |group: &str| (1..=3).contains(&group.trim_start_matches('-').len());
-    // 10,5 may be ten and a half.
-    let are_groups = groups.next().is_some_and(is_first) && groups.all(|group| group.len() == 3);
-    if whole.contains(',') && !are_groups {
-        return None;
-    }
-    Some(digits.replace(',', "").parse::<f64>().ok()? * factor)
 }
 
 /// Parses a number that cannot be negative.
@@ -489,7 +467,7 @@ fn amount(text: &str, line: usize, what: &str) -> Result<Option<f64>> {
 /// Parses a count of tasks or CPUs.
 fn count(text: &str, line: usize, what: &str) -> Result<u32> {
     let is_whole = |n: &f64| n.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(n);
-    let written = || written_number(text.trim()).filter(is_whole).map(|n| n as u32);
+    let written = || parse::number(text.trim()).filter(is_whole).map(|n| n as u32);
     let count = text.trim().parse().ok().or_else(written);
     count.with_context(|| format!("line {line}: {what} is '{text}', must be a whole number"))
 }

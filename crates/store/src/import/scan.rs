@@ -5,11 +5,10 @@ use std::borrow::Cow;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::Better::{self, Lower};
-use records::ReplicationUnit;
+use records::{ReplicationUnit, parse};
 
 use crate::import::{
     File, Foreign, ForeignCell, ForeignRun, better_by_name, count, csv, metric_word, number,
-    written_number,
 };
 
 const RATE: &str = "operations_per_s";
@@ -111,7 +110,7 @@ pub fn recognise(text: &str) -> bool {
 /// separate the fields, as in files for gnuplot.
 fn table(text: &str) -> (usize, Cow<'_, str>) {
     let mut comments = text.lines().take_while(|line| line.starts_with('#')).count();
-    let is_number = |word: &str| written_number(word).is_some();
+    let is_number = |word: &str| parse::number(word).is_some();
     let fields = |line: &str| -> Vec<String> {
         let fields = line.split([',', ';', '\t', ' ']);
         fields.filter(|field| !field.is_empty()).map(str::to_string).collect()
@@ -305,7 +304,7 @@ fn is_missing(field: &str) -> bool {
 
 /// A number, also one that is not finite.
 fn numeric(field: &str) -> Option<f64> {
-    written_number(field).or_else(|| field.parse().ok())
+    parse::number(field).or_else(|| field.parse().ok())
 }
 
 fn cell(workload: &str, heading: &str, field: &str, line: usize) -> Result<ForeignCell> {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use answers::{Conflicts, RATE};
 use anyhow::{Context, Result, bail, ensure};
+use records::parse;
 use store::Store;
 
 use super::super::find::find;
-use super::super::scale::curve_file::rate_of;
 use super::{Arguments, Operation};
 
 /// Rates of one CPU by operation, and where they come from.
@@ -22,8 +22,7 @@ pub struct OneCpu {
 
 /// Parses a rate of operations a second: 850000, 1.2M, 1.2M/s.
 pub fn rate(text: &str) -> Result<f64> {
-    let number = text.strip_suffix("/s").unwrap_or(text);
-    let rate = rate_of(number).filter(|rate| *rate > 0.0);
+    let rate = parse::number(text).filter(|rate| *rate > 0.0);
     rate.context("must be operations a second above 0, such as 850000, 1.2M or 1.2M/s")
 }
 
@@ -70,23 +69,6 @@ impl OneCpu {
         let rate = self.given.or_else(|| self.rates.get(&traced.operation).copied());
         if let Some(rate) = rate {
             traced.ceilings.iter_mut().for_each(|ceiling| ceiling.met_from(rate, &self.from));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_read_as_people_write_them() {
-        for (text, expected) in
-            [("850000", 850e3), ("1.2M", 1.2e6), ("1.2M/s", 1.2e6), ("3k/s", 3e3)]
-        {
-            assert_eq!(rate(text).unwrap(), expected, "{text}");
-        }
-        for text in ["", "M", "-1", "0", "1.2MB/s", "fast", "1kk"] {
-            assert!(rate(text).is_err(), "{text}");
         }
     }
 }

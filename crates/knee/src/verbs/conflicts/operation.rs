@@ -7,6 +7,7 @@ use answers::PairObjects;
 use anyhow::{Context, Result, bail, ensure};
 use conflicts::Counted;
 use guests::libraries;
+use host::executables::find_program;
 use own_loads::Linkage;
 use plan::commands::{self, Values, command_job};
 use records::{
@@ -237,7 +238,7 @@ fn scratch(flags: &GuestFlags) -> PathBuf {
 fn program_of(command: &Command) -> Result<PathBuf> {
     let line = commands::split(&command.run)?;
     let name = line.first().context("the command is empty")?;
-    commands::find_program(name)
+    find_program(name)
         .with_context(|| format!("{name} is no file, and not in PATH: name a program"))
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use analysis::Axis;
 use anyhow::{Context, Result, bail, ensure};
 use host::{Limit, given_file, unknown_of};
+use records::parse::number as number_in;
 use text::quantity::seconds_in;
 
 const LIMIT: Limit = Limit { bytes: 64 << 20, what: "a curve" };
@@ -34,7 +35,7 @@ fn parse(text: &str, columns: &[String]) -> Result<(Axis, RatesByPlace)> {
         .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
     let mut lines = lines.map(|(number, line)| (number + 1, words(line.trim()))).peekable();
     let (_, first) = lines.peek().context("it is empty")?;
-    let has_header = rate_of(&first[0]).is_none();
+    let has_header = number_in(&first[0]).is_none();
     let mut axis = Axis::default();
     let used: Vec<Column> = if has_header {
         let (_, header) = lines.next().context("it is empty")?;
@@ -46,7 +47,7 @@ fn parse(text: &str, columns: &[String]) -> Result<(Axis, RatesByPlace)> {
     };
     let mut runs = Vec::new();
     for (number, words) in lines {
-        let at = rate_of(&words[0]).filter(|at| at.fract() == 0.0 && (0.0..=4e9).contains(at));
+        let at = number_in(&words[0]).filter(|at| at.fract() == 0.0 && (0.0..=4e9).contains(at));
         let what = axis.name();
         let cpus = at.with_context(|| {
             format!("line {number}: {:?} is not a whole number of {what}", words[0])
@@ -55,7 +56,7 @@ fn parse(text: &str, columns: &[String]) -> Result<(Axis, RatesByPlace)> {
             let Some(word) = words.get(column.index).filter(|word| !word.is_empty()) else {
                 return Ok(None);
             };
-            let value = rate_of(word).with_context(|| {
+            let value = number_in(word).with_context(|| {
                 format!("line {number}: {word:?} is not a rate: write a number alone, such as 1500")
             })?;
             Ok(Some(value * column.per_s))
@@ -88,38 +89,6 @@ fn words(line: &str) -> Vec<String> {
         letter == separator && !is_quoted
     };
     line.split(is_end).map(|word| word.trim().trim_matches('"').to_string()).collect()
-}
-
-/// A rate as people write it: 1500, 1,500, 1.5k or 1.5M. `None` for 10,5, which may be ten and a half.
-pub fn rate_of(word: &str) -> Option<f64> {
-    let (digits, factor) = match word.trim_end().strip_suffix(['k', 'K', 'M', 'G']) {
-        Some(digits) => (digits.trim_end(), thousands(&word[digits.len()..])),
-        None => (word, 1.0),
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let mut groups = whole.split(',');
-    let has_groups = whole.contains(',');
-    let is_first = |group: &str| (1..=3).contains(&group.len());
-    let are_groups = groups.next().is_some_and(is_first) && groups.all(|group| group.len() == 3);
-    if has_groups && !are_groups {
-        return None;
-    }
-    let number = if has_groups {
-        format!("{}.{fraction}0", whole.replace(',', ""))
-    } else {
-        digits.to_string()
-    };
-    Some(number.parse::<f64>().ok().filter(|rate| rate.is_finite())? * factor)
-}
-
-/// What a letter before a unit, or behind a number, stands for; 1 for others.
-fn thousands(prefix: &str) -> f64 {
-    match prefix.trim_start().chars().next() {
-        Some('k' | 'K') => 1e3,
-        Some('M') => 1e6,
-        Some('G') => 1e9,
-        _ => 1.0,
-    }
 }
 
 /// A column with rates.
@@ -157,7 +126,7 @@ fn per_s(heading: &str) -> Result<f64> {
     let operations = heading.split([' ', '/', '_', '(', '[']).find_map(|word| {
         let rest =
             word.trim_end_matches([')', ']']).strip_suffix("ops").or(word.strip_suffix("op"))?;
-        ["k", "K", "M", "G"].contains(&rest).then(|| thousands(rest))
+        ["k", "K", "M", "G"].contains(&rest).then(|| number_in(&format!("1{rest}")))?
     });
     Ok(operations.unwrap_or(1.0) * time_per_s(heading)?)
 }

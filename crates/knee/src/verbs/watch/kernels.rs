@@ -58,14 +58,14 @@ fn check(file: &KernelLineFile) -> Result<()> {
 
 /// Begins a line of kernels.
 pub fn init(arguments: &InitArguments) -> Result<ExitCode> {
-    let cpus = match arguments.cpus.as_str() {
+    let cpus = match arguments.runs.cpus.as_str() {
         "all" => "1,2",
         given => given,
     };
     let number = |word: &str| word.trim().parse::<u32>();
     let cpus = cpus.split(',').map(number).collect::<Result<_, _>>();
     let cpus = cpus.with_context(|| {
-        format!("--cpus '{}': name numbers of emulated CPUs, such as 1,2", arguments.cpus)
+        format!("--cpus '{}': name numbers of emulated CPUs, such as 1,2", arguments.runs.cpus)
     })?;
     let file = KernelLineFile {
         of: LineOf::Kernels,

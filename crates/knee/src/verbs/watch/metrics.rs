@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use bisector::{LineFile, LineMetric, MetricFile, WatchedLine, direction};
-use records::{Extract, known_metric};
+use records::{Better, Extract, MetricKind, known_metric};
 
-use super::super::gate::value_in_output;
 use super::InitArguments;
+use crate::flags::judged_by;
 
 /// The file of a new line with the metrics that its user chose.
 pub fn chosen(arguments: &InitArguments, file: LineFile) -> Result<LineFile> {
@@ -64,7 +64,9 @@ pub fn line(path: &Path, file: LineFile) -> Result<WatchedLine> {
     for metric in std::iter::once(&first).chain(&file.metrics) {
         let extract = match &metric.value {
             Some(pattern) => {
-                let (_, extract) = value_in_output(pattern, metric.higher_is_better, metric.count)?;
+                let better = if metric.higher_is_better { Better::Higher } else { Better::Lower };
+                let kind = metric.count.then_some(MetricKind::Count);
+                let (_, extract) = judged_by(Some(pattern), better, kind, &metric.name)?;
                 extract.map(|extract| Extract { name: metric.name.clone(), ..extract })
             }
             None => None,

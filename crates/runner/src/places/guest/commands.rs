@@ -13,12 +13,10 @@ use guests::modules::ModuleTree;
 use host::{given_file, paths};
 use records::{
     Command, CommandJob, CommandLine, Daemon, Point, Readiness, Record, Scalar, ServerJob,
-    StartedServer, Stop, Variant, stop,
+    StartedServer, Stop, Surroundings, Variant, stop,
 };
 
-use crate::programs::{
-    Surroundings, daemon_before_runs, find_program, job_before_runs, searched_path,
-};
+use crate::programs::{daemon_before_runs, find_program, job_before_runs, searched_path};
 
 /// The files that guests need for the commands of a record: their paths there, without the first slash, and here.
 pub fn files(record: &Record) -> Result<BTreeMap<String, PathBuf>> {
@@ -77,7 +75,7 @@ fn in_guests(record: &Record) -> Result<Vec<(&Command, &Point)>> {
 
 /// All lines of a command and its server.
 fn lines(job: &CommandJob) -> Vec<Line<'_>> {
-    let own = Surroundings { directory: &job.directory, environment: &job.environment };
+    let own = Surroundings::from(job);
     let all = job.prepare.iter().chain([&job.run]).chain(&job.cleanup);
     let mut lines: Vec<Line> = all.map(|line| (&line[..], own)).collect();
     if let Some(ServerJob::Start(server)) = &job.server {
@@ -89,7 +87,7 @@ fn lines(job: &CommandJob) -> Vec<Line<'_>> {
 /// All lines of a server or a daemon.
 fn lines_of_server(server: &StartedServer) -> Vec<Line<'_>> {
     let programs = server.programs().into_iter();
-    programs.map(|(_, line)| (line, Surroundings::of(server))).collect()
+    programs.map(|(_, line)| (line, server.into())).collect()
 }
 
 /// The words in a line for a shell that could be programs.
@@ -120,7 +118,7 @@ fn add(files: &mut BTreeMap<String, PathBuf>, more: BTreeMap<String, PathBuf>) -
 /// The job with its programs and libraries where the guest has them. Its directory is of the host, unless it is the one
 /// that the run makes.
 pub fn in_guest(job: CommandJob, scratch: &Path, variant: Option<&Variant>) -> Result<CommandJob> {
-    let own = Surroundings { directory: &job.directory, environment: &job.environment };
+    let own = Surroundings::from(&job);
     let found = |line: &Vec<String>| line_in_guest(line, own, variant);
     let all = |lines: &[Vec<String>]| lines.iter().map(found).collect::<Result<Vec<_>>>();
     let server = match &job.server {
@@ -172,7 +170,7 @@ fn environment_in_guest(
 }
 
 fn server_in_guest(server: &StartedServer, variant: Option<&Variant>) -> Result<StartedServer> {
-    let own = Surroundings::of(server);
+    let own = Surroundings::from(server);
     let found = |line: &Vec<String>| line_in_guest(line, own, variant);
     let words =
         |line: &CommandLine| line_in_guest(line.words(), own, variant).map(CommandLine::Words);
@@ -328,7 +326,7 @@ mod tests {
         let check = |own: &[(&str, &str)], variant: Option<&Variant>, expected: &str| {
             let own = own.iter().map(|(name, value)| (name.to_string(), value.to_string()));
             let surroundings =
-                Surroundings { directory: Path::new("/"), environment: &own.collect() };
+                Surroundings { directory: Path::new("/"), environment: &own.collect(), user: None };
             let inside = environment_in_guest(surroundings, variant);
             let shown: Vec<String> = inside.iter().map(|(k, v)| format!("{k}={v}")).collect();
             assert_eq!(shown.join(" "), expected);

@@ -3,8 +3,8 @@
 
 use host::counted;
 
-use crate::facts::Facts;
-use crate::{Check, Verdict};
+use super::facts::Facts;
+use super::{Check, Verdict};
 
 pub const CHECKS: &[Check] = &[
     Check {
@@ -343,9 +343,9 @@ fn irqbalance(facts: &Facts) -> Option<Verdict> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::check;
+    use super::super::facts::{quiet, troubled};
     use super::*;
-    use crate::check;
-    use crate::facts::{quiet, troubled};
 
     fn judge(change: impl FnOnce(&mut Facts), name: &str, expected: &str) {
         let mut facts = quiet();
@@ -388,7 +388,7 @@ mod tests {
     fn a_quiet_host_disturbs_nothing() {
         for check in CHECKS {
             let verdict = (check.judge)(&quiet()).unwrap();
-            assert_eq!(verdict.level, crate::Level::Ok, "{}", check.name);
+            assert_eq!(verdict.level, super::super::Level::Ok, "{}", check.name);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use host::counted;
 
-use crate::facts::{DoctorDirectory, Facts};
-use crate::{Check, Verdict};
+use super::facts::{DoctorDirectory, Facts};
+use super::{Check, Verdict};
 
 pub const CHECKS: &[Check] = &[
     Check {
@@ -289,9 +289,9 @@ fn leftovers(facts: &Facts) -> Option<Verdict> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::check;
+    use super::super::facts::{quiet, troubled};
     use super::*;
-    use crate::check;
-    use crate::facts::{quiet, troubled};
 
     fn judge(change: impl FnOnce(&mut Facts), name: &str, expected: &str) {
         let mut facts = quiet();

@@ -3,7 +3,7 @@
 use pages::{Block, Page, PageKind, PageTable, Section};
 use text::table::{Align, Table};
 
-use crate::{Finding, Group, Level};
+use super::{Finding, Group, Level};
 
 /// The page of all findings.
 pub fn page(findings: &[Finding]) -> Page {
@@ -82,9 +82,9 @@ fn next(findings: &[Finding]) -> Section {
 mod tests {
     use expect_test::expect;
 
+    use super::super::facts::troubled;
+    use super::super::findings;
     use super::*;
-    use crate::facts::troubled;
-    use crate::findings;
 
     #[test]
     fn a_page_is_an_answer_and_two_tables() {
