@@ -23,9 +23,11 @@ mod operation_source;
 pub mod operations;
 mod own_load;
 pub mod parse;
+pub mod pattern;
 mod planned;
 mod profile;
 mod program_probe;
+mod quantity;
 mod record;
 pub mod recording;
 mod run;
@@ -33,6 +35,7 @@ pub mod sampled;
 mod saved_look;
 mod scalar;
 mod sizes;
+mod table;
 mod tasks;
 mod unavailable;
 mod values;
@@ -49,6 +52,7 @@ pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Adaptive, Experiment, Gate, Judging, PointOrder, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
+pub use extract::FoundNumber;
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor, ICOUNT, INSTRUCTIONS};
 pub use guest_shape::GuestShape;
@@ -71,6 +75,7 @@ pub use profile::{
     Window,
 };
 pub use program_probe::{ProgramPlace, ProgramProbe};
+pub use quantity::Quantity;
 pub use record::{
     FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source, check_label,
 };
