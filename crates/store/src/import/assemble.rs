@@ -12,7 +12,7 @@ use records::{
 };
 
 use crate::import::input::Input;
-use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, scan};
+use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, Wanted, scan, value};
 
 /// What the user says about the files.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct Telling<'a> {
     pub workload: Option<&'a str>,
     /// The variant that the others are compared with; the first without it.
     pub baseline: Option<&'a str>,
+    /// The numbers that the user points at, in place of a format.
+    pub values: &'a [Wanted],
     /// What is set up anew for each run; only for a format that cannot record it.
     pub unit: Option<ReplicationUnit>,
 }
@@ -46,10 +48,12 @@ pub struct Imported {
 pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result<Imported> {
     ensure!(!inputs.is_empty(), "no file to import");
     refuse_copies(inputs)?;
-    let format = format(inputs, telling.format)?;
+    let format =
+        if telling.values.is_empty() { format(inputs, telling.format)? } else { &value::FORMAT };
     let mut read = Vec::new();
     for input in inputs {
-        let file = File { path: &input.path, text: &input.text, alone: inputs.len() == 1 };
+        let (path, text) = (&*input.path, &*input.text);
+        let file = File { path, text, alone: inputs.len() == 1, values: telling.values };
         read.push(format.read(&input.path.display().to_string(), &file)?);
     }
     if let Some(unit) = telling.unit {

@@ -34,7 +34,7 @@ pub struct ValueFlags {
     better: Option<Better>,
 }
 
-fn better(text: &str) -> Result<Better> {
+pub fn better(text: &str) -> Result<Better> {
     let all = [Better::Higher, Better::Lower, Better::Neither];
     let known = all.into_iter().find(|one| one.name() == text);
     known.ok_or_else(|| anyhow::anyhow!("must be higher, lower or neither"))
