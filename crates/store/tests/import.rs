@@ -7,6 +7,8 @@ mod any_tool;
 mod forms;
 #[path = "import/lines.rs"]
 mod lines;
+#[path = "import/network.rs"]
+mod network;
 #[path = "import/numbers.rs"]
 mod numbers;
 #[path = "import/refused.rs"]

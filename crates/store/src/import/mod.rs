@@ -6,18 +6,24 @@
 //! format lacks, so that no report promises more than the file holds.
 
 mod assemble;
+mod catch2;
 mod csv;
 mod fio;
+mod fio_text;
 mod fs_mark;
 mod go_bench;
 mod google_benchmark;
 mod hyperfine;
 mod input;
+mod iperf;
 mod jmh;
 mod json;
+mod k6;
 mod kernel_test_robot;
 mod lines;
 mod lkp;
+mod load_tools;
+mod openssl_speed;
 mod perf_bench;
 mod perf_stat;
 mod perf_stat_text;
@@ -118,6 +124,12 @@ pub const FORMATS: &[Format] = &[
         read: fio::read,
     },
     Format {
+        name: "fio-text",
+        about: "the text that it prints",
+        recognise: fio_text::recognise,
+        read: fio_text::read,
+    },
+    Format {
         name: "hyperfine",
         about: "the JSON of --export-json",
         recognise: hyperfine::recognise,
@@ -167,7 +179,7 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         name: "jmh",
-        about: "the JSON of -rf json, or the CSV of -rf csv",
+        about: "the JSON of -rf json, the CSV of -rf csv, or what it prints",
         recognise: jmh::recognise,
         read: jmh::read,
     },
@@ -183,6 +195,30 @@ pub const FORMATS: &[Format] = &[
         recognise: kernel_test_robot::recognise,
         read: kernel_test_robot::read,
     },
+    Format {
+        name: "catch2",
+        about: "what its benchmarks print, or the XML of -r xml",
+        recognise: catch2::recognise,
+        read: catch2::read,
+    },
+    Format {
+        name: "iperf",
+        about: "what it or iperf3 prints, or the JSON of iperf3 -J",
+        recognise: iperf::recognise,
+        read: iperf::read,
+    },
+    Format {
+        name: "k6",
+        about: "the end of what it prints, or its summary as JSON",
+        recognise: k6::recognise,
+        read: k6::read,
+    },
+    Format {
+        name: "openssl-speed",
+        about: "what it prints",
+        recognise: openssl_speed::recognise,
+        read: openssl_speed::read,
+    },
     lines!("ab", "what it prints", tools::AB),
     lines!(
         "cargo-bench",
@@ -195,13 +231,17 @@ pub const FORMATS: &[Format] = &[
     lines!("db_bench", "what that of LevelDB or RocksDB prints", tools::DB_BENCH),
     lines!("dbench", "what it or tbench prints", tools::DBENCH),
     lines!("ebizzy", "what it prints", tools::EBIZZY),
+    lines!("hey", "what it prints", load_tools::HEY),
     lines!("kernbench", "what it prints", tools::KERNBENCH),
+    lines!("memtier", "what memtier_benchmark prints", load_tools::MEMTIER),
     lines!("mutilate", "what it prints", tools::MUTILATE),
+    lines!("netperf", "its tables of streams and requests", load_tools::NETPERF),
     lines!("rados-bench", "what it prints", tools::RADOS_BENCH),
     lines!("redis-benchmark", "what it prints, also with -q", tools::REDIS_BENCHMARK),
     lines!("schbench", "what it prints since 2021", tools::SCHBENCH),
     lines!("stream", "what it prints", tools::STREAM),
     lines!("unixbench", "what it prints", tools::UNIXBENCH),
+    lines!("vegeta", "what vegeta report prints", load_tools::VEGETA),
     lines!("wrk", "what it or wrk2 prints", tools::WRK),
     lines!("ycsb", "what it prints", tools::YCSB),
 ];

@@ -43,10 +43,6 @@ const KNOWN: &[(&[&str], &str)] = &[
         &["%stddev", "fail:runs"],
         "is a part of a mail of the kernel test robot without its table: import the whole mail",
     ),
-    (
-        &["Mode", "Cnt", "Score", "Units"],
-        "is the text of JMH, which has means only: import the file of -rf json",
-    ),
     (&["Run status group", " IOPS="], "is the text of fio: import that of --output-format=json"),
     (&["groupid=", ": err= 0: pid="], "is the text of fio: import that of --output-format=json"),
     (
@@ -67,7 +63,6 @@ const KNOWN: &[(&[&str], &str)] = &[
 /// Outputs of tools that knee does not read: parts of their texts, and the tool.
 const TOOLS: &[(&[&str], &str)] = &[
     (&["\"ALL STATS\"", "\"Totals\""], "memtier_benchmark (its JSON)"),
-    (&["ALL STATS", "Ops/sec", "Totals"], "memtier_benchmark"),
     (&["AIM Independent Resource Benchmark"], "AIM9"),
     (&["\"BenchmarkDotNetCaption\""], "BenchmarkDotNet"),
     (&["\"BenchmarkDotNetVersion\""], "BenchmarkDotNet"),
