@@ -34,6 +34,7 @@ mod run;
 pub mod sampled;
 mod saved_look;
 mod scalar;
+pub mod scanned;
 mod sizes;
 mod table;
 mod tasks;

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use host::{Topology, unknown_of};
+use records::scanned::is_scanned;
 use records::{
     Experiment, FORMAT, HostFacts, Judging, Load, Outcome, Point, Record, RecordState,
     ReplicationUnit, Run, Sample, Session, Source, Unavailable, Until, Values, Variant, Warning,
 };
 
 use crate::import::input::Input;
-use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, Wanted, scan, value};
+use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, Wanted, value};
 
 /// What the user says about the files.
 #[derive(Clone, Debug, Default)]
@@ -170,10 +171,10 @@ fn name_variants(read: &mut [Foreign], inputs: &[Input], names: &[String]) -> Re
 /// Whether several files are the points of one curve: they are of one workload, and each has another number of tasks or
 /// CPUs. As variants of their own they would have nothing to be compared in.
 fn is_scan(read: &[Foreign]) -> bool {
-    const FILES_MIN: usize = 4;
+    const FILES_MIN: usize = 3;
     let own_size = |foreign: &Foreign| {
         let size = |run: &ForeignRun| {
-            let scanned = run.cell.parameters.iter().filter(|(name, _)| scan::is_scanned(name));
+            let scanned = run.cell.parameters.iter().filter(|(name, _)| is_scanned(name));
             let scanned: Vec<String> = scanned.map(|(_, value)| value.clone()).collect();
             (run.cell.workload.clone(), run.cell.tasks, run.cell.cpus, scanned)
         };
