@@ -8,7 +8,7 @@ use records::Better::{self, Higher, Lower, Neither};
 use records::ReplicationUnit;
 use serde_json::Value;
 
-use crate::import::json::{looks_like, number};
+use crate::import::json::{looks_like, number, numbers};
 use crate::import::{File, Foreign, ForeignCell, ForeignRun};
 
 const RATE: &str = "iperf.bits_per_s";
@@ -134,15 +134,6 @@ fn leave(foreign: &mut Foreign, what: &str, part: Option<&Value>) {
     let numbers = part.map_or(0, numbers);
     if numbers > 0 {
         *foreign.unread.entry(what.to_string()).or_default() += numbers;
-    }
-}
-
-fn numbers(value: &Value) -> usize {
-    match value {
-        Value::Number(_) => 1,
-        Value::Array(parts) => parts.iter().map(numbers).sum(),
-        Value::Object(parts) => parts.values().map(numbers).sum(),
-        _ => 0,
     }
 }
 

@@ -206,7 +206,8 @@ fn read_one(foreign: &mut Foreign, benchmark: &Value, name: &str) -> Result<()> 
             .and_then(|data| serde_json::from_value(data.clone()).ok())
             .unwrap_or_else(|| vec![json::number(metric, "score").into_iter().collect()]);
         let derived = ["scoreError", "scorePercentiles", "scoreConfidence"];
-        let derived = derived.iter().filter_map(|key| metric.get(*key)).map(numbers).sum::<usize>();
+        let derived =
+            derived.iter().filter_map(|key| metric.get(*key)).map(json::numbers).sum::<usize>();
         *foreign
             .unread
             .entry("errors and percentiles that JMH derives".to_string())
@@ -253,13 +254,4 @@ fn of_score(key: &str, unit: &str) -> (String, &'static str, Better, f64) {
     }
     let unit = if unit == "B/op" { "B" } else { "1" };
     (own("jmh.score"), unit, Neither, 1.0)
-}
-
-fn numbers(value: &Value) -> usize {
-    match value {
-        Value::Number(_) => 1,
-        Value::Array(parts) => parts.iter().map(numbers).sum(),
-        Value::Object(parts) => parts.values().map(numbers).sum(),
-        _ => 0,
-    }
 }

@@ -8,7 +8,7 @@ use records::Better::{self, Higher, Lower, Neither};
 use records::{Quantity, ReplicationUnit};
 use serde_json::Value;
 
-use crate::import::json::{document, looks_like};
+use crate::import::json::{document, looks_like, numbers};
 use crate::import::{File, Foreign, ForeignCell, ForeignRun, metric_word};
 
 const RATE: &str = "operations_per_s";
@@ -66,15 +66,6 @@ pub fn read(file: &File) -> Result<Foreign> {
 
 fn is_duration(name: &str) -> bool {
     name.ends_with("_duration") || name.starts_with("http_req_") && !name.ends_with("_failed")
-}
-
-fn numbers(value: &Value) -> usize {
-    match value {
-        Value::Number(_) => 1,
-        Value::Array(parts) => parts.iter().map(numbers).sum(),
-        Value::Object(parts) => parts.values().map(numbers).sum(),
-        _ => 0,
-    }
 }
 
 /// The rows `http_req_duration..............: avg=1.5ms min=…`, by name.

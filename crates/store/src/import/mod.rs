@@ -23,6 +23,7 @@ mod kernel_test_robot;
 mod lines;
 mod lkp;
 mod load_tools;
+mod memtier;
 mod openssl_speed;
 mod perf_bench;
 mod perf_stat;
@@ -233,7 +234,12 @@ pub const FORMATS: &[Format] = &[
     lines!("ebizzy", "what it prints", tools::EBIZZY),
     lines!("hey", "what it prints", load_tools::HEY),
     lines!("kernbench", "what it prints", tools::KERNBENCH),
-    lines!("memtier", "what memtier_benchmark prints", load_tools::MEMTIER),
+    Format {
+        name: "memtier",
+        about: "what memtier_benchmark prints, or its JSON",
+        recognise: memtier::recognise,
+        read: memtier::read,
+    },
     lines!("mutilate", "what it prints", tools::MUTILATE),
     lines!("netperf", "its tables of streams and requests", load_tools::NETPERF),
     lines!("rados-bench", "what it prints", tools::RADOS_BENCH),

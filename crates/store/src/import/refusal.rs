@@ -62,7 +62,6 @@ const KNOWN: &[(&[&str], &str)] = &[
 
 /// Outputs of tools that knee does not read: parts of their texts, and the tool.
 const TOOLS: &[(&[&str], &str)] = &[
-    (&["\"ALL STATS\"", "\"Totals\""], "memtier_benchmark (its JSON)"),
     (&["AIM Independent Resource Benchmark"], "AIM9"),
     (&["\"BenchmarkDotNetCaption\""], "BenchmarkDotNet"),
     (&["\"BenchmarkDotNetVersion\""], "BenchmarkDotNet"),

@@ -50,10 +50,12 @@ impl Suggestion {
                 all
             }
         };
+        // What is found in the part is found in the whole, but a part of a document is none.
+        let searched = if document.is_some() { text } else { start };
         // The sort is stable: of equals, the first in the file.
         candidates.sort_by_key(|candidate| -candidate.score);
         let finds = |candidate: &&Candidate| {
-            let found = pattern::extract(&candidate.pattern).and_then(|one| one.numbers(text));
+            let found = pattern::extract(&candidate.pattern).and_then(|one| one.numbers(searched));
             found.is_ok_and(|all| all.iter().any(|one| one.quantity.value == candidate.value))
         };
         let mut tried: BTreeSet<&str> = BTreeSet::new();

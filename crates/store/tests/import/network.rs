@@ -77,6 +77,25 @@ fn clients_of_stores_are_read() {
     let old = "ALL STATS\nType         Ops/sec     Hits/sec   Misses/sec      Latency       KB/sec \nSets        1659.5          ---     \
                ---      1.72200       22716.77 \nTotals     8297.5     13005.02     73633.22      1.75      39239.98 \n";
     let values = [("operations_per_s", 8297.5), ("memtier.sets_latency_mean_ms", 1.722)];
+    let json = "{\"configuration\": {\"pipeline\": 64, \"ratio\": \"1:9\"}, \"run information\": {\"Threads\": 4, \"Connections per thread\": \
+                8},\n\"ALL STATS\": {\"Runtime\": {\"Total duration\": 799002},\n\"Sets\": {\"Ops/sec\": 9001.5, \"Latency\": 0.5, \"Average \
+                Latency\": 0.5, \"Time-Serie\": {\"0\": {\"Count\": 5}}, \"Percentile Latencies\": {\"p50.00\": 0.25, \"p99.90\": \
+                2.5}},\n\"Totals\": {\"Count\": 71924, \"Ops/sec\": 90018.5, \"Max Latency\": 23.5, \"Time-Serie\": {\"10\": {\"Count\": 7}, \
+                \"2\": {\"Count\": 6, \"p99.00\": 3.5}}},\n\"SET\": [{\"<=msec\": 0.5, \"percent\": 5}]}}\n";
+    let json_values = [
+        ("operations_per_s", 90018.5),
+        ("operations", 71924.0),
+        ("memtier.latency_max_ms", 23.5),
+        ("memtier.sets_per_s", 9001.5),
+        ("memtier.sets_latency_mean_ms", 0.5),
+        ("memtier.sets_latency_p999_ms", 2.5),
+    ];
+    check_whole(
+        "memtier",
+        json,
+        &[("memtier connections=8 pipeline=64 ratio=1:9 threads=4", &json_values)],
+    );
+    assert_eq!(read(json).runs[0].1.len(), 3);
     check_whole("memtier", old, &[("memtier", &values)]);
 }
 
