@@ -3,12 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use records::{Form, Opened, Pass, Point, Record, Run};
+use records::{Form, Opened, Pass, Point, Record, Run, scanned};
 
 use crate::{Axis, Spread};
-
-/// Fewer numbers of a parameter are settings to compare, no axis.
-const NUMBERS_MIN: usize = 4;
 
 /// One workload over a range of CPU counts, or of another number. Everything but that, and the tasks that follow
 /// CPUs, is the same in all cells.
@@ -137,6 +134,14 @@ impl Over {
         }
     }
 
+    /// Fewer numbers are settings to compare, no axis.
+    fn numbers_min(&self) -> usize {
+        match self {
+            Over::Cpus | Over::Tasks => scanned::numbers_min("tasks"),
+            Over::Parameter(name) => scanned::numbers_min(name),
+        }
+    }
+
     fn axis(&self, record: &Record, point: &Point) -> Axis {
         match self {
             Over::Cpus => Axis::default(),
@@ -238,7 +243,7 @@ fn widest(points: &[Point], among: &[usize]) -> Option<(Over, Vec<usize>)> {
                     .or_insert(index);
             }
         }
-        for group in groups.into_values().filter(|group| group.len() >= NUMBERS_MIN) {
+        for group in groups.into_values().filter(|group| group.len() >= over.numbers_min()) {
             if best.as_ref().is_none_or(|(_, most)| group.len() > most.len()) {
                 best = Some((over.clone(), group.into_values().collect()));
             }

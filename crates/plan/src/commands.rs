@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use host::unknown;
 use records::{
-    Better, Command, CommandLine, DescribedMetric, Experiment, Extract, Load, LoadWork, Obtained,
-    OutputSource, Point, Record, Scalar, Variant,
+    Command, CommandLine, DescribedMetric, Experiment, Extract, Load, LoadWork, Obtained, Point,
+    Record, Scalar, Variant,
 };
 
 pub use self::command_job::{RunId, command_job, copy_of_image, values, with_port};
@@ -118,36 +118,11 @@ pub fn for_load(load: &Load) -> Result<Option<Command>> {
     Ok(Some(Command { name, ..(**command).clone() }))
 }
 
-/// The metric that a pattern of `--operations-from` means: text around `{}`, or a regular expression.
+/// The metric that a pattern of `--operations-from` or `--value` means ([`records::pattern`]).
 pub fn operations_from(pattern: &str) -> Result<Extract> {
-    let (from, pattern) = match pattern.strip_prefix("stderr:") {
-        Some(pattern) => (OutputSource::Stderr, pattern),
-        None => (OutputSource::Stdout, pattern),
-    };
-    let literal = |text: &str| {
-        let is_special = |c: char| c.is_ascii_punctuation();
-        let escaped = |c: char| if is_special(c) { vec!['\\', c] } else { vec![c] };
-        text.chars().flat_map(escaped).collect::<String>()
-    };
-    let regex = match pattern.split_once("{}") {
-        Some((before, after)) => {
-            format!(r"{}\s*([0-9][0-9.eE+]*)\s*{}", literal(before.trim()), literal(after.trim()))
-        }
-        None => pattern.to_string(),
-    };
-    let extract = Extract {
-        name: "operations_reported".to_string(),
-        unit: "1".to_string(),
-        better: Better::Neither,
-        kind: None,
-        from,
-        regex: Some(regex),
-        json: None,
-        column: None,
-    };
-    let valid = extract.check_pattern().map_err(anyhow::Error::msg);
-    valid.with_context(|| format!("--operations-from '{pattern}'"))?;
-    Ok(extract)
+    let extract = records::pattern::extract(pattern).map_err(anyhow::Error::msg);
+    let extract = extract.with_context(|| format!("the pattern '{pattern}'"))?;
+    Ok(Extract { name: "operations_reported".to_string(), ..extract })
 }
 
 /// Several command lines as the variants of one load, named after their programs, or `before` and

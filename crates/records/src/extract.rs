@@ -1,10 +1,30 @@
 //! Extractors: from a command's output and files to numbers. An extractor that finds nothing leaves
 //! the metric missing and says so; it never makes up a value.
 
+use std::collections::BTreeMap;
+
 use regex_lite::RegexBuilder;
 use serde_json::Value;
 
 use crate::command::{Extract, TableColumn, TableRow};
+use crate::pattern::NUMBER;
+use crate::quantity::{self, Quantity};
+use crate::table::{Row, column_values};
+
+/// A number in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundNumber {
+    /// The number with its unit.
+    pub quantity: Quantity,
+    /// What it is of, where its table or document says that: the words of its row, the names of its objects.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl From<Quantity> for FoundNumber {
+    fn from(quantity: Quantity) -> FoundNumber {
+        FoundNumber { quantity, labels: BTreeMap::new() }
+    }
+}
 
 impl Extract {
     /// The number that the extractor finds in a text, or why there is none.
@@ -15,9 +35,28 @@ impl Extract {
             (.., Some(column)) => by_column(column, text),
             _ => Err("it has no regex, json or column".to_string()),
         };
-        number.map_err(|why| {
-            format!("{} of {}: {why}, so {} is missing", self.way(), self.from.text(), self.name)
+        number.map_err(|why| self.missing(&why))
+    }
+
+    /// All numbers that the extractor finds in a file, in its order, with the units that stand at them. A `*` in a JSON
+    /// pointer stands for each element; the text may be several documents.
+    ///
+    /// # Errors
+    /// It finds none, or what it finds is no number.
+    pub fn numbers(&self, text: &str) -> Result<Vec<FoundNumber>, String> {
+        let numbers = match (&self.regex, &self.json, &self.column) {
+            (Some(regex), ..) => all_by_regex(regex, text),
+            (_, Some(pointer), _) => all_by_pointer(pointer, text),
+            (.., Some(column)) => all_in_column(&column.heading, text),
+            _ => Err("it has no regex, json or column".to_string()),
+        };
+        numbers.and_then(|found| {
+            if found.is_empty() { Err("found nothing".to_string()) } else { Ok(found) }
         })
+    }
+
+    fn missing(&self, why: &str) -> String {
+        format!("{} of {}: {why}, so {} is missing", self.way(), self.from.text(), self.name)
     }
 
     /// Refuses patterns that can never match.
@@ -45,17 +84,52 @@ fn compiled(regex: &str) -> Result<regex_lite::Regex, String> {
     }
 }
 
+/// The groups of all matches: where they begin and end.
+fn groups(regex: &str, text: &str) -> Result<Vec<(usize, usize)>, String> {
+    let compiled = compiled(regex)?;
+    let found = compiled.captures_iter(text).map(|captures| captures.get(1));
+    let found = found.map(|group| group.map_or((0, 0), |group| (group.start(), group.end())));
+    // In 1:02.5 s, `{} s` finds no number of its own.
+    let is_part = |start: usize| {
+        let mut before = text[..start].chars().rev();
+        before.next() == Some(':') && before.next().is_some_and(|c| c.is_ascii_digit())
+    };
+    Ok(found.filter(|(start, _)| !regex.contains(NUMBER) || !is_part(*start)).collect())
+}
+
 /// The group of the last match: if a program reports a number repeatedly, the last is the total.
 fn by_regex(regex: &str, text: &str) -> Result<f64, String> {
-    let last = compiled(regex)?.captures_iter(text).last().ok_or("found nothing")?;
-    number(last.get(1).map_or("", |group| group.as_str()))
+    let groups = groups(regex, text)?;
+    let (start, end) = *groups.last().ok_or("found nothing")?;
+    if regex.contains(NUMBER)
+        && let Some(time) =
+            quantity::several_units(&text[start..]).filter(|t| t.len() > end - start)
+    {
+        return Err(format!("found '{time}', a time of several units, which is not a number"));
+    }
+    number(&text[start..end])
+}
+
+fn all_by_regex(regex: &str, text: &str) -> Result<Vec<FoundNumber>, String> {
+    let found = |(start, end): (usize, usize)| {
+        let rest = &text[start..];
+        let group = &text[start..end];
+        // What stands right behind a number belongs to it, unless the pattern takes less than the number.
+        Quantity::at(if quantity::is_whole(group, rest) { rest } else { group })
+            .map(FoundNumber::from)
+    };
+    groups(regex, text)?.into_iter().map(found).collect()
+}
+
+/// The offset of the first line that begins a document. Some programs print messages before their JSON.
+fn document_start(text: &str) -> Option<usize> {
+    let starts = |line: &&str| line.trim_start().starts_with(['{', '[']);
+    let first = text.split_inclusive('\n').find(starts)?;
+    Some(first.as_ptr() as usize - text.as_ptr() as usize)
 }
 
 fn by_pointer(pointer: &str, text: &str) -> Result<f64, String> {
-    // Some programs print messages before their JSON.
-    let starts = |line: &&str| line.trim_start().starts_with(['{', '[']);
-    let first = text.split_inclusive('\n').find(starts).ok_or("found no JSON")?;
-    let at = first.as_ptr() as usize - text.as_ptr() as usize;
+    let at = document_start(text).ok_or("found no JSON")?;
     let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
     let document = match values.next() {
         Some(Ok(document)) => document,
@@ -70,17 +144,108 @@ fn by_pointer(pointer: &str, text: &str) -> Result<f64, String> {
     }
 }
 
+fn all_by_pointer(pointer: &str, text: &str) -> Result<Vec<FoundNumber>, String> {
+    let at = document_start(text).ok_or("found no JSON")?;
+    let parts: Vec<String> =
+        pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();
+    let mut found = Vec::new();
+    for document in serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>() {
+        match document {
+            Ok(document) => collect(&document, &parts, &BTreeMap::new(), &mut found)?,
+            // What follows the documents may be a message.
+            Err(_) if !found.is_empty() => break,
+            Err(e) => return Err(format!("found malformed JSON ({e})")),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a key is one of what names an object.
+fn is_naming(key: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "benchmark",
+        "case",
+        "test",
+        "title",
+        "label",
+        "workload",
+        "operation",
+        "op",
+        "scenario",
+        "params",
+    ];
+    NAMES.contains(&key) || key.to_ascii_lowercase().ends_with("name")
+}
+
+/// The numbers at a place in a document, in its order. An array there gives its numbers.
+fn collect(
+    value: &Value,
+    parts: &[String],
+    labels: &BTreeMap<String, String>,
+    found: &mut Vec<FoundNumber>,
+) -> Result<(), String> {
+    let mut push = |quantity| found.push(FoundNumber { quantity, labels: labels.clone() });
+    match (value, parts.split_first()) {
+        (Value::Number(n), None) => {
+            n.as_f64().map(Quantity::without_unit).into_iter().for_each(push)
+        }
+        (Value::String(text), None) => push(Quantity::whole(text.trim())?),
+        (Value::Array(all), None) => {
+            for one in all.iter().filter(|one| one.is_number() || one.is_string()) {
+                collect(one, parts, labels, found)?;
+            }
+        }
+        (Value::Array(all), Some((star, rest))) if star == "*" => {
+            for one in all {
+                let mut labels = labels.clone();
+                let parts = one.as_object().into_iter().flatten();
+                let names = parts.filter(|(key, _)| is_naming(key));
+                let names = names.filter_map(|(key, name)| Some((key.clone(), name.as_str()?)));
+                labels.extend(names.map(|(key, name)| (key, name.to_string())));
+                collect(one, rest, &labels, found)?;
+            }
+        }
+        (Value::Object(all), Some((star, rest))) if star == "*" => {
+            for (key, one) in all {
+                let mut labels = labels.clone();
+                let level = labels.keys().filter(|name| name.starts_with("key")).count();
+                let name =
+                    if level == 0 { "key".to_string() } else { format!("key_{}", level + 1) };
+                labels.insert(name, key.clone());
+                collect(one, rest, &labels, found)?;
+            }
+        }
+        (Value::Array(all), Some((index, rest))) => {
+            if let Some(one) = index.parse::<usize>().ok().and_then(|index| all.get(index)) {
+                collect(one, rest, labels, found)?;
+            }
+        }
+        (Value::Object(all), Some((key, rest))) => {
+            if let Some(one) = all.get(key) {
+                let before = found.len();
+                collect(one, rest, labels, found)?;
+                let unit = all.get("unit").and_then(Value::as_str).filter(|_| rest.is_empty());
+                let bare = found[before..].iter_mut().filter(|one| one.quantity.unit.is_empty());
+                bare.for_each(|one| one.quantity.unit = unit.unwrap_or_default().to_string());
+            }
+        }
+        _ => (),
+    }
+    Ok(())
+}
+
 fn number(text: &str) -> Result<f64, String> {
     let text = text.trim();
-    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| {
+    let number = text.parse::<f64>().ok().or_else(|| quantity::plain(text));
+    number.filter(|number| number.is_finite()).ok_or_else(|| {
         let start: String = text.chars().take(40).flat_map(char::escape_debug).collect();
         format!("found '{start}', which is not a number")
     })
 }
 
 fn by_column(column: &TableColumn, text: &str) -> Result<f64, String> {
-    let values = column_values(&column.heading, text).ok_or("found no such heading")?;
+    let parse = |field: &str, _: Row| number(field).ok();
+    let values = column_values(&column.heading, text, parse).ok_or("found no such heading")?;
     match column.row {
         TableRow::Last => values.last().copied().ok_or("found no number below it".to_string()),
         TableRow::Mean if values.is_empty() => Err("found no number below it".to_string()),
@@ -91,69 +256,31 @@ fn by_column(column: &TableColumn, text: &str) -> Result<f64, String> {
     }
 }
 
-/// The numbers below a heading, in all tables that have it; `None` if no table has it. A table ends at
-/// a line without a number in that column.
-fn column_values(heading: &str, text: &str) -> Option<Vec<f64>> {
-    let mut values = None;
-    // The current table: how its fields are split, the index of the column, whether rows began.
-    let mut table: Option<(Split, usize, bool)> = None;
-    for line in text.lines() {
-        if let Some((split, index)) = place(heading, line) {
-            table = Some((split, index, false));
-            values.get_or_insert_with(Vec::new);
-            continue;
-        }
-        let Some((split, index, began)) = table else { continue };
-        let field = split.row(line).nth(index);
-        match field.and_then(|field| number(field).ok()) {
-            Some(value) => {
-                values.get_or_insert_with(Vec::new).push(value);
-                table = Some((split, index, true));
-            }
-            None if began => table = None,
-            None => (),
-        }
-    }
-    values
-}
-
-#[derive(Clone, Copy)]
-enum Split {
-    Commas,
-    Blanks,
-}
-
-impl Split {
-    fn row(self, line: &str) -> Box<dyn Iterator<Item = &str> + '_> {
-        match self {
-            Split::Commas => Box::new(line.split(',').map(str::trim)),
-            Split::Blanks => Box::new(line.split_whitespace()),
-        }
-    }
-}
-
-/// How a line with this heading is split into fields, and the index of the heading. Headings are
-/// separated by commas or by two blanks; if each word is a heading, by single blanks.
-fn place(heading: &str, line: &str) -> Option<(Split, usize)> {
-    let line = line.trim();
-    let find = |mut words: std::vec::IntoIter<&str>| words.position(|word| word == heading);
-    if line.contains(',') {
-        let words: Vec<&str> = line.split(',').map(str::trim).collect();
-        return find(words.into_iter()).map(|index| (Split::Commas, index));
-    }
-    let wide: Vec<&str> = line
-        .split("  ")
-        .flat_map(|part| part.split('\t'))
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .collect();
-    let words: Vec<&str> = match wide.len() {
-        1 => line.split_whitespace().collect(),
-        _ => wide,
+fn all_in_column(heading: &str, text: &str) -> Result<Vec<FoundNumber>, String> {
+    let parse = |field: &str, row: Row| {
+        let quantity = Quantity::whole(field.trim()).ok()?;
+        // Between blanks, which word belongs to which heading is not sure.
+        let is_sure = row.fields.len() == row.headings.len();
+        let words =
+            row.headings.iter().zip(row.fields).filter(|(_, field)| is_sure && is_name(field));
+        let labels = words.map(|(heading, field)| (heading.clone(), field.clone())).collect();
+        Some(FoundNumber { quantity, labels })
     };
-    // One word alone is a line of text that happens to be the same.
-    let alone = words.len() == 1 && line != heading;
-    find(words.into_iter()).filter(|_| !alone).map(|index| (Split::Blanks, index))
+    column_values(heading, text, parse).ok_or_else(|| "found no such heading".to_string())
+}
+
+/// Whether a field says what its row is of: no number, no time, and nothing that is missing.
+fn is_name(field: &str) -> bool {
+    let is_missing = ["", "-", "na", "n/a", "nan", "null", "none"];
+    let has_letter = field.contains(char::is_alphabetic);
+    let is_time = field.split_once(':').is_some_and(|(before, after)| {
+        before.ends_with(|c: char| c.is_ascii_digit())
+            && after.starts_with(|c: char| c.is_ascii_digit())
+    });
+    has_letter
+        && !is_time
+        && !is_missing.contains(&&field.to_ascii_lowercase()[..])
+        && Quantity::whole(field).is_err()
 }
 
 #[cfg(test)]

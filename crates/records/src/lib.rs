@@ -23,17 +23,21 @@ mod operation_source;
 pub mod operations;
 mod own_load;
 pub mod parse;
+pub mod pattern;
 mod planned;
 mod profile;
 mod program_probe;
+mod quantity;
 mod record;
 pub mod recording;
 mod run;
 pub mod sampled;
 mod saved_look;
 mod scalar;
+pub mod scanned;
 mod sizes;
 mod surroundings;
+mod table;
 mod tasks;
 mod unavailable;
 mod values;
@@ -50,6 +54,7 @@ pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Adaptive, Experiment, Gate, Judging, PointOrder, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
+pub use extract::FoundNumber;
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor, ICOUNT, INSTRUCTIONS};
 pub use guest_shape::GuestShape;
@@ -72,6 +77,7 @@ pub use profile::{
     Window,
 };
 pub use program_probe::{ProgramPlace, ProgramProbe};
+pub use quantity::Quantity;
 pub use record::{
     FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source, check_label,
 };

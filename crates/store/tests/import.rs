@@ -1,10 +1,14 @@
 //! Files of other tools become records: for each format what a small file in it becomes, what
 //! is refused and in which words, and that what was exported comes back.
 
+#[path = "import/any_tool.rs"]
+mod any_tool;
 #[path = "import/forms.rs"]
 mod forms;
 #[path = "import/lines.rs"]
 mod lines;
+#[path = "import/network.rs"]
+mod network;
 #[path = "import/numbers.rs"]
 mod numbers;
 #[path = "import/refused.rs"]

@@ -184,7 +184,10 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     (
         "record import",
-        ["knee record import results.csv", "knee record import old.json new.json --as old,new"],
+        [
+            "knee record import old.json new.json --as old,new",
+            "knee record import out.txt --value 'tps = {}'",
+        ],
     ),
     (
         "record export",

@@ -4,17 +4,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use answers::{ImportedRecord, as_json};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{print, print_line, talk};
 use host::unknown_of;
-use records::{Outcome, ReplicationUnit, Session, check_label};
-use store::import::{FORMATS, Format, Imported, Input, Telling, assemble};
+use plan::commands;
+use records::pattern::DescribedNumber;
+use records::{Better, Extract, Outcome, ReplicationUnit, Session, check_label};
+use store::import::{FORMATS, Format, Imported, Input, Telling, Wanted, assemble};
 use store::{Id, Store};
 use text::prose::counted;
 
 /// Import results of other tools as a record
 ///
-/// The format is detected. A number that is not read is named in a warning, never dropped. See `knee help importing`.
+/// The format is detected. A number that is not read is named in a warning, never dropped. Of any other file, --value says
+/// where the numbers are. See `knee help importing`.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Files to import, or result directories of lkp
@@ -23,6 +26,15 @@ pub struct Arguments {
     /// Format, such as fio or pgbench: `--format help` lists all [default: detected]
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
+    /// Read these numbers, of any tool: text around `{}`, 'json:/POINTER' or 'column:HEADING'; repeatable
+    ///
+    /// Such as 'tps = {}', or a regular expression with one group. Each match is a sample, in the order of the file. A `*`
+    /// in a pointer is each element. Rows and elements with names make a cell for each name. The first pattern decides.
+    #[arg(long = "value", value_name = "PATTERN", conflicts_with_all = ["format", "unit"])]
+    values: Vec<String>,
+    /// Which --value is better: higher, lower or neither [default: by name and unit]
+    #[arg(long, value_name = "DIRECTION", requires = "values", value_parser = super::run::better)]
+    better: Option<Better>,
     /// Name of each file's variant; files with the same name are runs of one variant
     #[arg(long = "as", value_name = "NAME", value_delimiter = ',')]
     names: Vec<String>,
@@ -68,7 +80,9 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     for file in &arguments.files {
         inputs.extend(Input::open(file)?);
     }
+    let values = wanted(&arguments.values, arguments.better)?;
     let telling = Telling {
+        values: &values,
         format: arguments.format.as_deref(),
         names: &arguments.names,
         workload: arguments.workload.as_deref(),
@@ -89,6 +103,30 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         print_line(id.as_str())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The numbers that the user points at. The words around them name them; where these are the same, more of the words.
+fn wanted(patterns: &[String], better: Option<Better>) -> Result<Vec<Wanted>> {
+    const WORDS: usize = 8;
+    let mut all: Vec<Wanted> = Vec::new();
+    for pattern in patterns {
+        ensure!(
+            !pattern.starts_with("stderr:"),
+            "--value '{pattern}': a file has no standard error: leave out stderr:"
+        );
+        let extract = commands::operations_from(pattern).context("--value")?;
+        let is_free = |name: &String| all.iter().all(|one| one.extract.name != *name);
+        let described = (1..=WORDS).map(|words| DescribedNumber::of_words(pattern, words));
+        let mut described: Vec<DescribedNumber> = described.collect();
+        let at = described.iter().position(|one| is_free(&one.name)).unwrap_or(0);
+        let DescribedNumber { mut name, unit, better: by_name } = described.swap_remove(at);
+        if !is_free(&name) {
+            name = format!("{name}_{}", all.len() + 1);
+        }
+        let extract = Extract { name, unit, better: better.unwrap_or(by_name), ..extract };
+        all.push(Wanted { pattern: pattern.clone(), extract });
+    }
+    Ok(all)
 }
 
 /// Refuses names that no record may have, before anything is read.

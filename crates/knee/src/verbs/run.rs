@@ -8,6 +8,8 @@ mod on;
 mod server;
 mod value;
 
+pub(super) use self::value::better;
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

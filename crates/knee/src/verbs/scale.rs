@@ -165,7 +165,11 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             && one.ceilings.is_empty()
     };
     if let Some(why) = why.filter(|_| doses.is_empty() && all.iter().all(says_nothing)) {
-        bail!("{why}");
+        let id = record.as_ref().map(|record| &record.record.id);
+        let rest = id.map(|id| {
+            format!("; knee show {id} has the rates there, and how near each is to linear scaling")
+        });
+        bail!("{why}{}", rest.unwrap_or_default());
     }
     let mut parts = Vec::new();
     let curves = all.into_iter().map(|one| {

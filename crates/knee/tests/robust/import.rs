@@ -114,10 +114,12 @@ fn what_cannot_be_imported_is_named_and_leaves_no_record() {
         home.check_nothing_is_left();
     };
     check("record import bad.csv", "reading bad.csv as plain: line 2: value is 'x', not a number");
-    check(
-        "record import letter",
-        "the format of letter was not recognised; name it with --format:",
-    );
+    check("record import letter", "the format of letter was not recognised: 'Dear all'");
+    check("record import letter --value tps={}", "--value 'tps={}': found nothing");
+    check("record import letter --value stderr:a{}", "a file has no standard error");
+    check("record import letter --value (a", "the pattern '(a': the regex '(a' is malformed");
+    check("record import letter --value a{} --format plain", "cannot be used with");
+    check("record import letter --better lower", "--value <PATTERN>");
     check("record import none", "reading none: No such file");
     check("record import letter --format fi", "no format is called \"fi\"");
     check("record import letter --format hyperfin", "did you mean \"hyperfine\"");
@@ -125,4 +127,26 @@ fn what_cannot_be_imported_is_named_and_leaves_no_record() {
     check("record import bad.csv --unit year", "must be run, mount or boot");
     check("record import", "<FILE>");
     check(&format!("--records /proc/x import {}", fixture("fio.json")), "creating /proc/x");
+}
+
+#[test]
+fn a_file_of_any_tool_is_imported_by_the_command_that_its_refusal_names() {
+    let home = Home::new();
+    fs::write(home.path("my result.txt"), "MyBench 2.1\nthroughput: 1,650.5 ops/s\nit's 7 ms\n")
+        .unwrap();
+    let mut command = home.knee("record import");
+    let refused = home.start(command.arg("my result.txt")).end();
+    let line = refused.stderr.lines().find(|line| line.trim().starts_with("knee record import"));
+    let line = line.unwrap_or_else(|| panic!("{}", refused.stderr)).trim();
+    let words = shlex::split(line).unwrap();
+    let mut command = home.knee("record import");
+    let ended = home.start(command.args(&words[3..])).end();
+    assert_eq!(ended.status.code(), Some(0), "{line}\n{}", ended.stderr);
+    let record = home.record();
+    assert_eq!(record.runs[0].value("throughput"), Some(1650.5), "{line}");
+    let two =
+        ["my result.txt", "--value", "throughput: {}", "--value", "{} ms", "--better", "lower"];
+    let mut command = home.knee("record import");
+    let ended = home.start(command.args(two)).end();
+    assert!(ended.stderr.contains("value: 2 values of 2 metrics"), "{}", ended.stderr);
 }

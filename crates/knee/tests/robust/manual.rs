@@ -216,7 +216,7 @@ fn examples_work() {
         assert!(ended.status.success(), "{}", ended.stderr);
     }
     fs::write(home.path("curve.csv"), "cpus,ops\n1,100\n2,190\n4,340\n8,520\n16,600\n").unwrap();
-    fs::write(home.path("results.csv"), "variant,metric,value\na,wall_s,1\nb,wall_s,2\n").unwrap();
+    fs::write(home.path("out.txt"), "tps = 5\n").unwrap();
     for file in ["old.json", "new.json"] {
         fs::write(home.path(file), HYPERFINE.replace("NAME", file)).unwrap();
     }

@@ -256,3 +256,34 @@ fn sweeps_up_and_down_and_doses_beside_a_curve_are_told() {
         ended.stderr
     );
 }
+
+#[test]
+fn three_numbers_of_threads_are_a_curve_without_a_law() {
+    let home = Home::new();
+    let row =
+        |threads: u32, run: f64| format!("{threads},{}\n", 100.0 * f64::from(threads) * 0.9 + run);
+    let rows: String =
+        [1, 2, 4].iter().flat_map(|n| [row(*n, 0.0), row(*n, 1.0), row(*n, 2.0)]).collect();
+    fs::write(home.path("pool.csv"), format!("threads,tps\n{rows}")).unwrap();
+    assert_eq!(home.run("record import pool.csv").status.code(), Some(0));
+    let shown: Value = serde_json::from_str(&home.run("show last --json").stdout).unwrap();
+    let curves = shown["curves"].as_array().unwrap();
+    assert_eq!(curves.len(), 1, "{shown}");
+    assert_eq!(curves[0]["cells"].as_array().map(Vec::len), Some(3));
+    let ended = home.run("scale last");
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stdout);
+    for part in
+        ["4 or more numbers of threads; here are 3 (1, 2, 4)", "knee show", "has the rates there"]
+    {
+        assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
+    }
+    // Of what is no number of tasks, three are settings to compare.
+    fs::write(home.path("sizes.csv"), "metric,value,size\nms,5,1\nms,6,2\nms,7,4\n").unwrap();
+    assert_eq!(home.run("record import sizes.csv").status.code(), Some(0));
+    let shown: Value = serde_json::from_str(&home.run("show last --json").stdout).unwrap();
+    let curves = shown["curves"].as_array().unwrap();
+    assert!(
+        curves.iter().all(|curve| curve["cells"].as_array().map(Vec::len) == Some(1)),
+        "{shown}"
+    );
+}

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use host::{Topology, unknown_of};
+use records::scanned::is_scanned;
 use records::{
     Experiment, FORMAT, HostFacts, Judging, Load, Outcome, Point, Record, RecordState,
     ReplicationUnit, Run, Sample, Session, Source, Unavailable, Until, Values, Variant, Warning,
 };
 
 use crate::import::input::Input;
-use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, scan};
+use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, Wanted, value};
 
 /// What the user says about the files.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,8 @@ pub struct Telling<'a> {
     pub workload: Option<&'a str>,
     /// The variant that the others are compared with; the first without it.
     pub baseline: Option<&'a str>,
+    /// The numbers that the user points at, in place of a format.
+    pub values: &'a [Wanted],
     /// What is set up anew for each run; only for a format that cannot record it.
     pub unit: Option<ReplicationUnit>,
 }
@@ -46,10 +49,12 @@ pub struct Imported {
 pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result<Imported> {
     ensure!(!inputs.is_empty(), "no file to import");
     refuse_copies(inputs)?;
-    let format = format(inputs, telling.format)?;
+    let format =
+        if telling.values.is_empty() { format(inputs, telling.format)? } else { &value::FORMAT };
     let mut read = Vec::new();
     for input in inputs {
-        let file = File { path: &input.path, text: &input.text, alone: inputs.len() == 1 };
+        let (path, text) = (&*input.path, &*input.text);
+        let file = File { path, text, alone: inputs.len() == 1, values: telling.values };
         read.push(format.read(&input.path.display().to_string(), &file)?);
     }
     if let Some(unit) = telling.unit {
@@ -166,10 +171,10 @@ fn name_variants(read: &mut [Foreign], inputs: &[Input], names: &[String]) -> Re
 /// Whether several files are the points of one curve: they are of one workload, and each has another number of tasks or
 /// CPUs. As variants of their own they would have nothing to be compared in.
 fn is_scan(read: &[Foreign]) -> bool {
-    const FILES_MIN: usize = 4;
+    const FILES_MIN: usize = 3;
     let own_size = |foreign: &Foreign| {
         let size = |run: &ForeignRun| {
-            let scanned = run.cell.parameters.iter().filter(|(name, _)| scan::is_scanned(name));
+            let scanned = run.cell.parameters.iter().filter(|(name, _)| is_scanned(name));
             let scanned: Vec<String> = scanned.map(|(_, value)| value.clone()).collect();
             (run.cell.workload.clone(), run.cell.tasks, run.cell.cpus, scanned)
         };

@@ -61,7 +61,10 @@ pub fn read(file: &File) -> Result<Foreign> {
                     .with_context(|| format!("line {}", index + 1))?;
             }
             foreign.runs.push(run);
-        } else if !line.starts_with("ok ") {
+        } else if line.starts_with("ok ") {
+            let time = line.split_whitespace().next_back().unwrap_or_default();
+            foreign.leave("times of whole packages", time);
+        } else {
             foreign.leave("other lines", line);
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use records::{ReplicationUnit, Warning};
+use records::{ReplicationUnit, Warning, scanned};
 use serde_json::Value;
 
 use crate::import::json::{document, looks_like, number, text};
@@ -51,7 +51,6 @@ pub fn read(file: &File) -> Result<Foreign> {
 
 /// Whether the results differ in the number of one parameter, as those of --parameter-scan: a curve over it.
 fn is_scan(results: &[Value]) -> bool {
-    const NUMBERS_MIN: usize = 4;
     let all: Vec<BTreeMap<String, String>> = results.iter().map(parameters).collect();
     let Some(names) = all.first().map(|first| first.keys().collect::<Vec<_>>()) else {
         return false;
@@ -59,7 +58,8 @@ fn is_scan(results: &[Value]) -> bool {
     let is_alike = all.iter().all(|one| one.keys().collect::<Vec<_>>() == names);
     let numbers: BTreeSet<&String> = all.iter().flat_map(BTreeMap::values).collect();
     let are_numbers = numbers.iter().all(|text| text.parse::<f64>().is_ok());
-    is_alike && names.len() == 1 && are_numbers && numbers.len() >= NUMBERS_MIN
+    let has_enough = |name: &String| numbers.len() >= scanned::numbers_min(name);
+    is_alike && names.len() == 1 && are_numbers && names.iter().all(|name| has_enough(name))
 }
 
 fn read_result(

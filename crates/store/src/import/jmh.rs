@@ -1,5 +1,5 @@
-//! The JSON of JMH (-rf json): for each benchmark the scores of each fork and iteration; and its CSV (-rf csv), which has
-//! their mean. Source: JMH's `JSONResultFormat`, and the output of 1.37.
+//! The JSON of JMH (-rf json): for each benchmark the scores of each fork and iteration; its CSV (-rf csv) and its text, which
+//! have their mean. Source: JMH's `JSONResultFormat`, and the output of 1.37.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const NO_SCORES: &str =
 
 /// Whether a text is a list with JMH's keys, or a CSV with its columns.
 pub fn recognise(text: &str) -> bool {
-    is_csv(text) || is_json(text)
+    is_csv(text) || is_json(text) || columns(text).is_some()
 }
 
 fn is_csv(text: &str) -> bool {
@@ -42,8 +42,11 @@ pub fn read(file: &File) -> Result<Foreign> {
     if is_csv(file.text) {
         foreign.lacks.push(NO_SCORES.to_string());
         read_csv(&mut foreign, file.text)?;
-    } else {
+    } else if is_json(file.text) {
         read_json(&mut foreign, file.text)?;
+    } else {
+        foreign.lacks.push(NO_SCORES.replace("CSV", "text"));
+        read_text(&mut foreign, file.text);
     }
     let has_rate = foreign.runs.iter().any(|run| run.values.contains_key("operations_per_s"));
     if !has_rate {
@@ -89,6 +92,77 @@ fn read_csv(foreign: &mut Foreign, text: &str) -> Result<()> {
     Ok(())
 }
 
+/// The parameters that the table of a text has, from its heading `Benchmark (size) Mode Cnt Score Error Units`.
+fn columns(text: &str) -> Option<Vec<&str>> {
+    text.lines().find_map(heading)
+}
+
+fn heading(line: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = line.trim_start_matches("[info] ").split_whitespace().collect();
+    let mode = words.iter().position(|word| *word == "Mode")?;
+    let is_heading =
+        words[0] == "Benchmark" && words.contains(&"Score") && words.contains(&"Units");
+    is_heading.then(|| words[1..mode].iter().map(|name| name.trim_matches(['(', ')'])).collect())
+}
+
+/// Reads the rows `Bench.lock  8  avgt  25  1553.195 ± 8.505  ns/op` below a heading.
+fn read_text(foreign: &mut Foreign, text: &str) {
+    let mut parameters = Vec::new();
+    for line in text.lines() {
+        if let Some(found) = heading(line) {
+            parameters = found;
+        } else if let Some(run) = row(foreign, line, &parameters) {
+            let same = foreign.runs.last_mut().filter(|known| {
+                known.cell == run.cell
+                    && run.values.keys().all(|name| !known.values.contains_key(name))
+            });
+            match same {
+                Some(known) => known.values.extend(run.values),
+                None => foreign.runs.push(run),
+            }
+        } else {
+            foreign.leave("other lines", line);
+        }
+    }
+}
+
+fn row(foreign: &mut Foreign, line: &str, parameters: &[&str]) -> Option<ForeignRun> {
+    let words: Vec<&str> = line.trim_start_matches("[info] ").split_whitespace().collect();
+    let modes = ["thrpt", "avgt", "sample", "ss", "all"];
+    let mode = words.iter().position(|word| modes.contains(word))?;
+    if mode != parameters.len() + 1 {
+        return None;
+    }
+    let (name, secondary) = words[0].split_once(':').unwrap_or((words[0], ""));
+    let mut cell = ForeignCell::new(workload(name));
+    cell.form = Form::Threads;
+    cell.parameters.insert("mode".to_string(), words[mode].to_string());
+    for (parameter, value) in parameters.iter().zip(&words[1..mode]) {
+        cell.parameters.insert(parameter.to_string(), value.to_string());
+    }
+    // Cnt and Error are missing where there is one iteration.
+    let decimal = |word: &&str| word.replace(',', ".").parse::<f64>().ok();
+    let numbers: Vec<f64> = words[mode + 1..words.len() - 1].iter().filter_map(decimal).collect();
+    let has_error = words.iter().any(|word| ["±", "?", "+-"].contains(word));
+    let (score, error) = match (numbers.as_slice(), has_error) {
+        ([.., score, error], true) => (*score, Some(*error)),
+        ([.., score], false) => (*score, None),
+        _ => return None,
+    };
+    let counts = numbers.len() - 1 - usize::from(error.is_some());
+    *foreign.unread.entry("numbers of samples".to_string()).or_default() += counts;
+    let (name, unit, better, factor) = of_score(secondary, words.last()?);
+    foreign.describe(&name, unit, better);
+    let mut run = ForeignRun { cell, ..ForeignRun::default() };
+    if let Some(error) = error {
+        let deviation = format!("{name}.error");
+        foreign.describe(&deviation, unit, Neither);
+        run.values.insert(deviation, error * factor);
+    }
+    run.values.insert(name, score * factor);
+    Some(run)
+}
+
 fn read_json(foreign: &mut Foreign, text: &str) -> Result<()> {
     let benchmarks: Vec<Value> =
         serde_json::from_str(text).context("expected the JSON of jmh -rf json")?;
@@ -132,7 +206,8 @@ fn read_one(foreign: &mut Foreign, benchmark: &Value, name: &str) -> Result<()> 
             .and_then(|data| serde_json::from_value(data.clone()).ok())
             .unwrap_or_else(|| vec![json::number(metric, "score").into_iter().collect()]);
         let derived = ["scoreError", "scorePercentiles", "scoreConfidence"];
-        let derived = derived.iter().filter_map(|key| metric.get(*key)).map(numbers).sum::<usize>();
+        let derived =
+            derived.iter().filter_map(|key| metric.get(*key)).map(json::numbers).sum::<usize>();
         *foreign
             .unread
             .entry("errors and percentiles that JMH derives".to_string())
@@ -179,13 +254,4 @@ fn of_score(key: &str, unit: &str) -> (String, &'static str, Better, f64) {
     }
     let unit = if unit == "B/op" { "B" } else { "1" };
     (own("jmh.score"), unit, Neither, 1.0)
-}
-
-fn numbers(value: &Value) -> usize {
-    match value {
-        Value::Number(_) => 1,
-        Value::Array(parts) => parts.iter().map(numbers).sum(),
-        Value::Object(parts) => parts.values().map(numbers).sum(),
-        _ => 0,
-    }
 }

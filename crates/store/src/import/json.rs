@@ -53,3 +53,13 @@ pub fn number(object: &Value, key: &str) -> Option<f64> {
 pub fn text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get(key)?.as_str()
 }
+
+/// How many numbers a value has.
+pub fn numbers(value: &Value) -> usize {
+    match value {
+        Value::Number(_) => 1,
+        Value::Array(parts) => parts.iter().map(numbers).sum(),
+        Value::Object(parts) => parts.values().map(numbers).sum(),
+        _ => 0,
+    }
+}

@@ -79,6 +79,11 @@ impl Line {
         Line { effect: Effect::Sample, ..Line::new(words, metrics) }
     }
 
+    /// A line of values after which another section begins.
+    pub const fn then(self, section: &'static str) -> Line {
+        Line { section, ..self }
+    }
+
     /// A line that is known in one section only.
     pub const fn within(self, section: &'static str) -> Line {
         Line { within: section, ..self }

@@ -6,18 +6,25 @@
 //! format lacks, so that no report promises more than the file holds.
 
 mod assemble;
+mod catch2;
 mod csv;
 mod fio;
+mod fio_text;
 mod fs_mark;
 mod go_bench;
 mod google_benchmark;
 mod hyperfine;
 mod input;
+mod iperf;
 mod jmh;
 mod json;
+mod k6;
 mod kernel_test_robot;
 mod lines;
 mod lkp;
+mod load_tools;
+mod memtier;
+mod openssl_speed;
 mod perf_bench;
 mod perf_stat;
 mod perf_stat_text;
@@ -27,8 +34,10 @@ mod pytest_benchmark;
 mod refusal;
 mod scan;
 mod stress_ng;
+mod suggest;
 mod sysbench;
 mod tools;
+mod value;
 mod will_it_scale;
 
 use std::collections::BTreeMap;
@@ -44,6 +53,8 @@ use records::{
 pub use crate::import::assemble::{Imported, Telling, assemble};
 pub use crate::import::input::Input;
 use crate::import::refusal::refusal;
+use crate::import::suggest::Suggestion;
+pub use crate::import::value::Wanted;
 
 /// A format of another tool.
 #[derive(Debug)]
@@ -60,12 +71,12 @@ pub struct Format {
 
 /// The format of a tool that is a table of lines.
 macro_rules! lines {
-    ($name:literal, $about:literal, $tool:ident) => {
+    ($name:literal, $about:literal, $tool:path) => {
         Format {
             name: $name,
             about: $about,
-            recognise: |text| tools::$tool.recognise(text),
-            read: |file| tools::$tool.read(file),
+            recognise: |text| $tool.recognise(text),
+            read: |file| $tool.read(file),
         }
     };
 }
@@ -113,6 +124,12 @@ pub const FORMATS: &[Format] = &[
         about: "the JSON of --output-format=json",
         recognise: fio::recognise,
         read: fio::read,
+    },
+    Format {
+        name: "fio-text",
+        about: "the text that it prints",
+        recognise: fio_text::recognise,
+        read: fio_text::read,
     },
     Format {
         name: "hyperfine",
@@ -164,7 +181,7 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         name: "jmh",
-        about: "the JSON of -rf json, or the CSV of -rf csv",
+        about: "the JSON of -rf json, the CSV of -rf csv, or what it prints",
         recognise: jmh::recognise,
         read: jmh::read,
     },
@@ -180,23 +197,60 @@ pub const FORMATS: &[Format] = &[
         recognise: kernel_test_robot::recognise,
         read: kernel_test_robot::read,
     },
-    lines!("ab", "what it prints", AB),
-    lines!("cargo-bench", "the lines `test NAME ... bench:` of libtest or criterion", CARGO_BENCH),
-    lines!("coremark", "what it prints", COREMARK),
-    lines!("criterion", "what cargo bench prints", CRITERION),
-    lines!("cyclictest", "what it prints", CYCLICTEST),
-    lines!("db_bench", "what that of LevelDB or RocksDB prints", DB_BENCH),
-    lines!("dbench", "what it or tbench prints", DBENCH),
-    lines!("ebizzy", "what it prints", EBIZZY),
-    lines!("kernbench", "what it prints", KERNBENCH),
-    lines!("mutilate", "what it prints", MUTILATE),
-    lines!("rados-bench", "what it prints", RADOS_BENCH),
-    lines!("redis-benchmark", "what it prints, also with -q", REDIS_BENCHMARK),
-    lines!("schbench", "what it prints since 2021", SCHBENCH),
-    lines!("stream", "what it prints", STREAM),
-    lines!("unixbench", "what it prints", UNIXBENCH),
-    lines!("wrk", "what it or wrk2 prints", WRK),
-    lines!("ycsb", "what it prints", YCSB),
+    Format {
+        name: "catch2",
+        about: "what its benchmarks print, or the XML of -r xml",
+        recognise: catch2::recognise,
+        read: catch2::read,
+    },
+    Format {
+        name: "iperf",
+        about: "what it or iperf3 prints, or the JSON of iperf3 -J",
+        recognise: iperf::recognise,
+        read: iperf::read,
+    },
+    Format {
+        name: "k6",
+        about: "the end of what it prints, or its summary as JSON",
+        recognise: k6::recognise,
+        read: k6::read,
+    },
+    Format {
+        name: "openssl-speed",
+        about: "what it prints",
+        recognise: openssl_speed::recognise,
+        read: openssl_speed::read,
+    },
+    lines!("ab", "what it prints", tools::AB),
+    lines!(
+        "cargo-bench",
+        "the lines `test NAME ... bench:` of libtest or criterion",
+        tools::CARGO_BENCH
+    ),
+    lines!("coremark", "what it prints", tools::COREMARK),
+    lines!("criterion", "what cargo bench prints", tools::CRITERION),
+    lines!("cyclictest", "what it prints", tools::CYCLICTEST),
+    lines!("db_bench", "what that of LevelDB or RocksDB prints", tools::DB_BENCH),
+    lines!("dbench", "what it or tbench prints", tools::DBENCH),
+    lines!("ebizzy", "what it prints", tools::EBIZZY),
+    lines!("hey", "what it prints", load_tools::HEY),
+    lines!("kernbench", "what it prints", tools::KERNBENCH),
+    Format {
+        name: "memtier",
+        about: "what memtier_benchmark prints, or its JSON",
+        recognise: memtier::recognise,
+        read: memtier::read,
+    },
+    lines!("mutilate", "what it prints", tools::MUTILATE),
+    lines!("netperf", "its tables of streams and requests", load_tools::NETPERF),
+    lines!("rados-bench", "what it prints", tools::RADOS_BENCH),
+    lines!("redis-benchmark", "what it prints, also with -q", tools::REDIS_BENCHMARK),
+    lines!("schbench", "what it prints since 2021", tools::SCHBENCH),
+    lines!("stream", "what it prints", tools::STREAM),
+    lines!("unixbench", "what it prints", tools::UNIXBENCH),
+    lines!("vegeta", "what vegeta report prints", load_tools::VEGETA),
+    lines!("wrk", "what it or wrk2 prints", tools::WRK),
+    lines!("ycsb", "what it prints", tools::YCSB),
 ];
 
 impl Format {
@@ -223,16 +277,7 @@ impl Format {
                 one.name,
                 other.name
             ),
-            [] => match refusal(text) {
-                Some(why) => bail!("{name} {why}"),
-                None => {
-                    let line = |f: &Format| format!("\n  {:17} {}", f.name, f.about);
-                    let expected: String = FORMATS.iter().map(line).collect();
-                    bail!(
-                        "the format of {name} was not recognised; name it with --format:{expected}"
-                    )
-                }
-            },
+            [] => bail!(not_read(name, text)),
         }
     }
 
@@ -250,6 +295,25 @@ impl Format {
     }
 }
 
+/// Why a file is in no format, and what to do with it.
+fn not_read(name: &str, text: &str) -> String {
+    let suggestion = Suggestion::for_text(text);
+    match refusal(text) {
+        Some(refusal) if refusal.has_remedy => format!("{name} {}", refusal.why),
+        Some(refusal) => format!("{name} {}{}", refusal.why, suggestion.advice(name)),
+        None => {
+            let telling = Some(suggestion.telling.clone()).filter(|telling| !telling.is_empty());
+            let telling = telling.map(|telling| format!(": {telling}")).unwrap_or_default();
+            let advice = suggestion.advice(name);
+            let advice =
+                if advice.is_empty() { "\n  it has no numbers".to_string() } else { advice };
+            format!(
+                "the format of {name} was not recognised{telling}{advice}\n\n  or name its format: `--format help` lists all"
+            )
+        }
+    }
+}
+
 /// The file that a reader parses.
 #[derive(Debug)]
 pub struct File<'a> {
@@ -259,6 +323,8 @@ pub struct File<'a> {
     pub text: &'a str,
     /// Whether it is the only imported file.
     pub alone: bool,
+    /// The numbers that the user points at; none for a format that finds them itself.
+    pub values: &'a [Wanted],
 }
 
 /// The contents of one file, in any format.

@@ -1,8 +1,13 @@
 //! Outputs that knee knows and does not read: why, and what to import instead. A user who meets one must not guess whether
 //! knee failed to see what it is.
 
-/// What to do with numbers for which there is no reader.
-const CSV: &str = "make a CSV of its numbers, with the columns variant,metric,value";
+/// Why a file is not read.
+pub struct Refusal {
+    /// What it is, and what to import instead, if there is something.
+    pub why: String,
+    /// Whether there is.
+    pub has_remedy: bool,
+}
 
 const SAMPLES: &str = "is of a tool that samples a host, which has no rate of operations: import what the benchmark printed";
 
@@ -37,20 +42,6 @@ const KNOWN: &[(&[&str], &str)] = &[
     (
         &["%stddev", "fail:runs"],
         "is a part of a mail of the kernel test robot without its table: import the whole mail",
-    ),
-    (
-        &["\"ALL STATS\"", "\"Totals\""],
-        "is the JSON of memtier_benchmark, which knee does not read: make a CSV of its Totals, with the columns \
-         variant,metric,value",
-    ),
-    (
-        &["ALL STATS", "Ops/sec", "Totals"],
-        "is the table of memtier_benchmark, which knee does not read: make a CSV of its Totals, with the columns \
-         variant,metric,value",
-    ),
-    (
-        &["Mode", "Cnt", "Score", "Units"],
-        "is the text of JMH, which has means only: import the file of -rf json",
     ),
     (&["Run status group", " IOPS="], "is the text of fio: import that of --output-format=json"),
     (&["groupid=", ": err= 0: pid="], "is the text of fio: import that of --output-format=json"),
@@ -112,27 +103,37 @@ const TOOLS: &[(&[&str], &str)] = &[
 ];
 
 /// Why a text is not read although its tool is known, and what to import instead.
-pub fn refusal(text: &str) -> Option<String> {
+pub fn refusal(text: &str) -> Option<Refusal> {
     let has_all = |parts: &[&str]| parts.iter().all(|part| text.contains(part));
     let is_terse =
         |line: &str| line.split(';').nth(1).is_some_and(|field| field.starts_with("fio-"));
+    let remedy = |why: String| Refusal { why, has_remedy: true };
     if let Some(why) = by_first_line(text) {
-        return Some(why);
+        return Some(remedy(why));
     }
     if let Some((_, why)) = KNOWN.iter().find(|(parts, _)| has_all(parts)) {
-        return Some(why.to_string());
+        return Some(remedy(why.to_string()));
     }
     if text.lines().any(is_terse) {
-        return Some("is the terse output of fio: import that of --output-format=json".to_string());
+        let why = "is the terse output of fio: import that of --output-format=json";
+        return Some(remedy(why.to_string()));
     }
-    let (_, tool) = TOOLS.iter().find(|(parts, _)| has_all(parts))?;
-    Some(format!("is of {tool}, which knee does not read: {CSV}"))
+    let tool = TOOLS.iter().find(|(parts, _)| has_all(parts)).map(|(_, tool)| *tool);
+    let tool = tool.or_else(|| tool_of_first_line(text))?;
+    Some(Refusal { why: format!("is of {tool}, of which knee has no reader"), has_remedy: false })
+}
+
+/// A tool that only its first line tells.
+fn tool_of_first_line(text: &str) -> Option<&'static str> {
+    let first = text.lines().find(|line| !line.trim().is_empty())?;
+    let fields: Vec<&str> = first.split(',').collect();
+    let is_number = fields[0].parse::<f64>().is_ok();
+    (fields.len() > 40 && is_number && first.contains("+++++")).then_some("bonnie++")
 }
 
 /// Why a CSV or a list of samples is not read, which only its first line tells.
 fn by_first_line(text: &str) -> Option<String> {
     let first = text.lines().find(|line| !line.trim().is_empty())?;
-    let fields: Vec<&str> = first.split(',').collect();
     let numbers = first.split_whitespace().map(str::parse::<u64>);
     let is_sample = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -148,8 +149,6 @@ fn by_first_line(text: &str) -> Option<String> {
         )
     } else if first.starts_with("Percentage served,Time in ms") {
         Some("is the CSV of ab -e, which has percentiles only: import what ab prints".into())
-    } else if fields.len() > 40 && fields[0].parse::<f64>().is_ok() && first.contains("+++++") {
-        Some(format!("is of bonnie++, which knee does not read: {CSV}"))
     } else if (6..=15).contains(&numbers.clone().count())
         && first.starts_with("1")
         && numbers.clone().all(|number| number.is_ok())

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use anyhow::{Context, Result, bail, ensure};
 use records::Better::{self, Lower};
+use records::scanned::{CPUS, is_scanned};
 use records::{ReplicationUnit, parse};
 
 use crate::import::{
@@ -14,28 +15,6 @@ use crate::import::{
 const RATE: &str = "operations_per_s";
 const TIME: &str = "time.elapsed_time";
 const LACKS: &[&str] = &["host, kernel and the origin of the numbers are not recorded"];
-
-/// Headings that stand for CPUs; knee's own records have these, too.
-const CPUS: [&str; 6] = ["cpu", "cpus", "core", "cores", "ncpus", "nproc"];
-/// Other headings of what is scanned. The curve keeps their name.
-const SCANNED: [&str; 16] = [
-    "threads",
-    "nthreads",
-    "num_threads",
-    "tasks",
-    "procs",
-    "processes",
-    "clients",
-    "connections",
-    "users",
-    "workers",
-    "jobs",
-    "goroutines",
-    "concurrency",
-    "parallelism",
-    "senders",
-    "readers",
-];
 
 /// Headings of rates, with what a rate of 1 is per second.
 const RATES: [(&str, f64); 18] = [
@@ -128,11 +107,6 @@ fn table(text: &str) -> (usize, Cow<'_, str>) {
     }
     let line = |line: &str| fields(line).join(",") + "\n";
     (comments, Cow::Owned(table.lines().map(line).collect()))
-}
-
-/// Whether a parameter is one that people scan.
-pub fn is_scanned(name: &str) -> bool {
-    CPUS.contains(&name) || SCANNED.contains(&name)
 }
 
 /// The column that is scanned, which has whole numbers: the first, or the only one with such a heading, unless the table is

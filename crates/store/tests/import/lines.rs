@@ -39,7 +39,7 @@ pub fn check(format: &str, text: &str, expected: &[(&str, &[(&str, f64)])]) {
 
 /// What a text becomes, and that none of its numbers is dropped in silence.
 #[track_caller]
-fn check_whole(format: &str, text: &str, expected: &[(&str, &[(&str, f64)])]) {
+pub fn check_whole(format: &str, text: &str, expected: &[(&str, &[(&str, f64)])]) {
     check(format, text, expected);
     check_told(&read(text), text);
 }

@@ -27,11 +27,10 @@ fn refused(format: &str, text: &str, parts: &[&str]) {
 #[test]
 fn what_shows_no_format_says_which_there_are() {
     let error = read("hello", &Telling::default()).unwrap_err();
-    assert!(
-        error.contains("the format of x.txt was not recognised; name it with --format:"),
-        "{error}"
+    assert_eq!(
+        error,
+        "the format of x.txt was not recognised: 'hello'\n  it has no numbers\n\n  or name its format: `--format help` lists all"
     );
-    assert!(error.contains("\n  fs_mark           its log or output"), "{error}");
     let error = read("", &Telling::default()).unwrap_err();
     assert!(error.contains("x.txt is empty: was the tool interrupted?"), "{error}");
     let error = import(&["fio.json", "hyperfine.json"], &[]).unwrap_err().to_string();
@@ -244,16 +243,11 @@ fn outputs_that_lack_runs_are_refused_with_the_one_that_has_them() {
         "--export-json",
     );
     refused("3;fio-3.33;a;0;0;528\n", "--output-format=json");
-    refused("a: (groupid=0, jobs=1): err= 0: pid=7: x\n  read: IOPS=86\n", "--output-format=json");
     refused(
         "# Samples: 12 of event 'cycles'\n# Event count (approx.): 5\n# Overhead  Command\n 9.5%  main\n",
         "perf.data",
     );
     refused("main 7322 606499.090607: 1 cycles: 7fff _start+0x0 (main)\n", "perf.data");
-    refused(
-        "Benchmark  Mode  Cnt  Score  Error  Units\nA.b  avgt  5  1.5 ± 0.1  ns/op\n",
-        "-rf json",
-    );
     refused("progress: 1.0 s, 7.0 tps, lat 435.396 ms stddev 120.347\n", "the whole output");
     refused("1650260552 5178 26171317 177284491527 1136 44462 0 0\n", "what pgbench prints");
     refused(
@@ -264,7 +258,7 @@ fn outputs_that_lack_runs_are_refused_with_the_one_that_has_them() {
     refused("MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0\n16384 1 1 10.0 23446.5\n", "netperf");
     refused(
         "{\"end\": {\"sum_sent\": {\"bits_per_second\": 9.5e9}}}\n",
-        "iperf3, which knee does not read",
+        "iperf3, of which knee has no reader",
     );
 }
 

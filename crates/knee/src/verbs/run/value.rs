@@ -2,7 +2,8 @@
 
 use anyhow::{Result, ensure};
 use plan::commands;
-use records::{Better, Experiment, Extract, METRICS};
+use records::pattern::DescribedNumber;
+use records::{Better, Experiment, Extract};
 
 use super::RUNS;
 
@@ -11,8 +12,8 @@ use super::RUNS;
 pub struct ValueFlags {
     /// Judge by a number that a command prints: text around `{}`
     ///
-    /// Such as 'tps = {}', or a regular expression with one group; 'stderr:…' reads standard error. The metric is called
-    /// by the word before `{}`, or after it.
+    /// Such as 'tps = {}', a regular expression with one group, 'json:/POINTER' or 'column:HEADING'; 'stderr:…' reads
+    /// standard error. The metric is called by the word before `{}`, or after it.
     #[arg(
         long,
         value_name = "PATTERN",
@@ -33,7 +34,7 @@ pub struct ValueFlags {
     better: Option<Better>,
 }
 
-fn better(text: &str) -> Result<Better> {
+pub fn better(text: &str) -> Result<Better> {
     let all = [Better::Higher, Better::Lower, Better::Neither];
     let known = all.into_iter().find(|one| one.name() == text);
     known.ok_or_else(|| anyhow::anyhow!("must be higher, lower or neither"))
@@ -42,17 +43,17 @@ fn better(text: &str) -> Result<Better> {
 impl ValueFlags {
     /// The name of the metric, if there is one.
     pub fn metric(&self) -> Option<String> {
-        self.value.as_deref().map(|pattern| described(pattern).name)
+        self.value.as_deref().map(|pattern| DescribedNumber::of(pattern).name)
     }
 
     /// Has the commands of an experiment judged by their number.
     pub fn apply(&self, experiment: &mut Experiment) -> Result<()> {
         let Some(pattern) = &self.value else { return Ok(()) };
-        let described = described(pattern);
+        let described = DescribedNumber::of(pattern);
         let extract = Extract {
             better: self.better.unwrap_or(described.better),
-            name: described.name.clone(),
-            unit: described.unit.to_string(),
+            name: described.name,
+            unit: described.unit,
             ..commands::operations_from(pattern)?
         };
         let mut commands = experiment.commands_mut().peekable();
@@ -66,68 +67,5 @@ impl ValueFlags {
             command.primary = Some(extract.name.clone());
         }
         Ok(())
-    }
-}
-
-/// A number by its name.
-#[derive(Debug, PartialEq)]
-struct DescribedNumber {
-    name: String,
-    unit: &'static str,
-    better: Better,
-}
-
-/// What the words around a number say of it.
-fn described(pattern: &str) -> DescribedNumber {
-    let text = pattern.strip_prefix("stderr:").unwrap_or(pattern);
-    let (before, after) = text.split_once("{}").unwrap_or((text, ""));
-    let words = |text: &str| -> Vec<String> {
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '/';
-        let words = text.split(|c: char| !is_letter(c)).filter(|word| !word.is_empty());
-        let has_letter = |word: &&str| word.chars().any(|c| c.is_ascii_alphabetic());
-        words.filter(has_letter).map(|word| word.to_lowercase()).collect()
-    };
-    let (before, after) = (words(before), words(after));
-    let unit = after.first().and_then(|word| time_unit(word));
-    let word = before.last().or(after.first()).cloned().unwrap_or_default();
-    let name = word.replace("/s", "_per_s").replace('/', "_per_");
-    let is_taken = name.is_empty() || METRICS.iter().any(|metric| metric.matches(&name));
-    let name = if is_taken { "value".to_string() } else { name };
-    let all = [before.join(" "), after.join(" ")].join(" ");
-    let is_rate = ["/s", "per sec", "per_s"].iter().any(|part| all.contains(part))
-        || ["tps", "qps", "rps", "ops", "iops"].contains(&&word[..]);
-    let is_time = unit.is_some() || ["latency", "time", "elapsed"].iter().any(|t| all.contains(t));
-    let (unit, better) = match (is_rate, is_time) {
-        (true, _) => ("1/s", Better::Higher),
-        (_, true) => (unit.unwrap_or("1"), Better::Lower),
-        _ => ("1", Better::Neither),
-    };
-    DescribedNumber { name, unit, better }
-}
-
-fn time_unit(word: &str) -> Option<&'static str> {
-    ["s", "ms", "us", "ns"].into_iter().find(|unit| *unit == word)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_named_by_the_words_around_them() {
-        let check = |pattern: &str, name: &str, unit: &str, better: Better| {
-            let found = described(pattern);
-            assert_eq!(
-                (&found.name[..], found.unit, found.better),
-                (name, unit, better),
-                "{pattern}"
-            );
-        };
-        check("tps = {}", "tps", "1/s", Better::Higher);
-        check("latency average = {} ms", "average", "ms", Better::Lower);
-        check("{} requests/sec", "requests_per_sec", "1/s", Better::Higher);
-        check("stderr:score: {}", "score", "1", Better::Neither);
-        check("{}", "value", "1", Better::Neither);
-        check("wall_s {} s", "value", "s", Better::Lower);
     }
 }
