@@ -83,7 +83,7 @@ impl DescribedNumber {
         DescribedNumber::of_words(pattern, 1)
     }
 
-    /// The same, called by some words more, to tell it from others.
+    /// What the words around a number say of it, called by so many of them: more tell it from others.
     pub fn of_words(pattern: &str, taken: usize) -> DescribedNumber {
         let text = pattern.strip_prefix("stderr:").unwrap_or(pattern);
         if let Some(heading) = text.strip_prefix("column:") {

@@ -336,7 +336,9 @@ fn in_lines(text: &str) -> Vec<Candidate> {
                 - 2 * i32::from(line.len() > 160)
                 // It names what follows, or tells how sure a number is.
                 - 8 * i32::from(after.starts_with(':') || before.trim_end().ends_with(['±', '~']))
-                - 8 * i32::from(is_place(&words)),
+                - 8 * i32::from(is_place(&words))
+                // Words with numbers in them are of few lines.
+                - 3 * i32::from(words.contains(|c: char| c.is_ascii_digit())),
             pattern,
             value: quantity.value,
         }
