@@ -134,6 +134,12 @@ impl RecordedOperations {
         all as f64 / self.all().count().max(1) as f64
     }
 
+    /// Steps of an operation, in the mean. 0 without operations.
+    pub fn steps(&self) -> f64 {
+        let all: usize = self.all().map(|operation| operation.steps.len()).sum();
+        all as f64 / self.all().count().max(1) as f64
+    }
+
     /// Why the operations name lines or locks that are not there, or do not give locks back as they took them, if so.
     pub fn contradiction(&self) -> Option<String> {
         if self.tasks.iter().any(Vec::is_empty) || self.tasks.is_empty() {

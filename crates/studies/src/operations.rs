@@ -36,7 +36,8 @@ image! {
 
 const _: () = assert!(size_of::<Line<SharedLine>>() == 64, "a line is longer than a line");
 
-/// A recorded operation on this many CPUs, a task on each, with all draws.
+/// A recorded operation on this many CPUs, a task on each, with all draws. Of the lines in `apart` each task has its own, to
+/// see what they stop.
 ///
 /// # Errors
 /// A recording that contradicts itself, or more CPUs than the host has.
@@ -44,7 +45,7 @@ pub fn point(
     recorded: &RecordedOperations,
     conditions: &Conditions,
     cpus: usize,
-    apart: Option<usize>,
+    apart: &[usize],
 ) -> Result<SimulatedPoint> {
     if let Some(why) = recorded.contradiction() {
         anyhow::bail!("the recorded operations: {why}");
@@ -68,8 +69,8 @@ struct Once<'a> {
     conditions: &'a Conditions<'a>,
     draw: Draw,
     cpus: usize,
-    /// A line of which each task gets its own, to see what it stops.
-    apart: Option<usize>,
+    /// Lines of which each task gets its own.
+    apart: &'a [usize],
 }
 
 impl Once<'_> {
@@ -137,14 +138,14 @@ impl<'a> Memory<'a> {
         cpus: usize,
         used: &[usize],
         nodes: &[u16],
-        apart: Option<usize>,
+        apart: &[usize],
     ) -> Memory<'a> {
         let shape = Shape { tasks: used.len(), ..Shape::new(cpus, recorded.locks.len().max(1)) };
         let first_of_node =
             |node: u16| nodes.iter().position(|other| *other == node).unwrap_or_default();
         let copy = |(index, copies): (usize, Copies)| {
             let of_task = |task: usize| match copies {
-                _ if apart == Some(index) => used[task],
+                _ if apart.contains(&index) => used[task],
                 Copies::One => 0,
                 Copies::PerNode => used[first_of_node(nodes[task])],
                 Copies::PerPair => used[task & !1],
@@ -153,7 +154,7 @@ impl<'a> Memory<'a> {
         };
         let copies = || recorded.lines.iter().map(|line| line.copies).enumerate();
         let array = |(index, copies): (usize, Copies)| match copies {
-            Copies::One if apart != Some(index) => region.array("line", 1),
+            Copies::One if !apart.contains(&index) => region.array("line", 1),
             _ => region.per_cpu("line", cpus),
         };
         let slot = |number: usize| {

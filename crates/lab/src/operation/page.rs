@@ -141,7 +141,7 @@ fn stopping(one: &SimulatedOperation) -> Table {
     table
 }
 
-fn copies(copies: Copies) -> &'static str {
+pub(super) fn copies(copies: Copies) -> &'static str {
     match copies {
         Copies::One => "one",
         Copies::PerNode => "one a node",
@@ -165,11 +165,13 @@ fn method(curves: &OperationCurves) -> Vec<String> {
             ),
         };
         method.push(format!(
-            "{}: {operations} operations of {} on Linux {} repeated, {:.0} instructions each; {pace}",
+            "{}: {operations} operations of {} on Linux {} repeated, {:.0} instructions each; {pace}; {} us of simulated time \
+             at the most CPUs",
             one.operation,
             counted(one.recorded.len(), "task"),
             one.on,
-            one.instructions
+            one.instructions,
+            short(one.length_us)
         ));
         method.extend(one.warnings.iter().map(|warning| format!("{}: {warning}", one.operation)));
     }
