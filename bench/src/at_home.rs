@@ -175,6 +175,7 @@ impl Lab<'_> {
             rates: [rate(0)?, rate(1)?],
             instructions: number(&operation["instructions"])?,
             instruction_ns: number(&operation["instruction_ns"])?,
+            waits: operation["waits"].as_str().map(str::to_string),
             warnings: serde_json::from_value(operation["warnings"].clone()).unwrap_or_default(),
         })
     }
@@ -194,6 +195,8 @@ struct Simulated {
     rates: [f64; 2],
     instructions: f64,
     instruction_ns: f64,
+    /// What operations wait for that is not simulated.
+    waits: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -230,7 +233,7 @@ impl Row {
         let all = self.simulated.warnings.iter().map(|warning| {
             warning.split_once(": ").map_or(warning.as_str(), |(what, _)| what).to_string()
         });
-        all.collect::<Vec<_>>().join("; ")
+        self.simulated.waits.iter().cloned().chain(all).collect::<Vec<_>>().join("; ")
     }
 }
 

@@ -43,6 +43,9 @@ pub struct SimulatedOperation {
     pub points: Vec<OperationPoint>,
     /// What stops it at the most CPUs: how much faster it would be with one line less that all need, the most first.
     pub stops: Vec<StoppingLine>,
+    /// What operations wait for that is not simulated, as a clause: then the curve is a ceiling. Missing where they do not wait.
+    #[serde(default)]
+    pub waits: Option<String>,
     /// How far simulated rates were off on published hosts, beyond the interval of the draws; missing where no line stops it,
     /// and where knee simulates its own source.
     #[serde(default)]

@@ -94,12 +94,15 @@ fn curve(
     let stops = stops.unwrap_or_default();
     let source = operation_sources::source(&recorded.operation);
     let model_error = if source.is_none() { rate_error(&stops) } else { None };
-    let warnings = match source {
-        Some(source) => vec![format!(
-            "the source of {} is simulated, not its recorded accesses: these lack how a task waits for others",
-            source.name()
-        )],
-        None => recorded.warnings.clone(),
+    let (waits, warnings) = match source {
+        Some(source) => {
+            let warning = format!(
+                "the source of {} is simulated, not its recorded accesses: these lack how a task waits for others",
+                source.name()
+            );
+            (None, vec![warning])
+        }
+        None => (recorded.waits.clone(), recorded.warnings.clone()),
     };
     Ok(SimulatedOperation {
         operation: recorded.operation.clone(),
@@ -111,6 +114,7 @@ fn curve(
         length_us: conditions.length as f64 / (1000 * NS) as f64,
         points: all.iter().map(operation_point).collect(),
         stops,
+        waits,
         model_error,
         warnings,
     })
@@ -238,7 +242,7 @@ fn shared_members(recorded: &RecordedOperations) -> Vec<Vec<usize>> {
             | RecordedStep::Store(line)
             | RecordedStep::Atomic(line)
             | RecordedStep::Compare(line) => line,
-            RecordedStep::OwnAtomic => continue,
+            RecordedStep::OwnAtomic | RecordedStep::Enter => continue,
             RecordedStep::Lock(lock)
             | RecordedStep::LockShared(lock)
             | RecordedStep::Unlock(lock) => recorded.locks[usize::from(lock)].line,

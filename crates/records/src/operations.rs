@@ -17,6 +17,9 @@ pub struct RecordedOperations {
     pub locks: Vec<RecordedLock>,
     /// The operations of each task, in their order.
     pub tasks: Vec<Vec<RecordedOperation>>,
+    /// What they wait for that a simulation does not have, as a clause, if they wait: its curve is a ceiling then.
+    #[serde(default)]
+    pub waits: Option<String>,
     /// What a simulation cannot repeat, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -63,6 +66,8 @@ pub enum RecordedLockKind {
     Semaphore,
     /// A mutex, whose waiters queue and spin while its owner runs.
     Mutex,
+    /// An object that one task owns from one system call to the next, such as a locked file. Others sleep at once.
+    Sleeping,
 }
 
 /// One operation.
@@ -107,6 +112,8 @@ pub enum RecordedStep {
     Compare(u16),
     /// An atomic instruction on a line of its own.
     OwnAtomic,
+    /// Enters the kernel by a system call, one of `entries`: where it owns an object between two.
+    Enter,
     /// Takes a lock, of those with readers to write.
     Lock(u16),
     /// Takes a lock to read.
@@ -162,7 +169,7 @@ impl RecordedOperations {
                 | RecordedStep::Store(line)
                 | RecordedStep::Atomic(line)
                 | RecordedStep::Compare(line) => (line, self.lines.len()),
-                RecordedStep::OwnAtomic => continue,
+                RecordedStep::OwnAtomic | RecordedStep::Enter => continue,
                 RecordedStep::Lock(lock)
                 | RecordedStep::LockShared(lock)
                 | RecordedStep::Unlock(lock) => (lock, self.locks.len()),

@@ -56,7 +56,10 @@ fn answer(one: &SimulatedOperation, host: &str) -> Vec<String> {
         }
     };
     let error = one.model_error.map(|error| with_error(error, last));
-    [Some(curve), stop, error].into_iter().flatten().collect()
+    let ceiling = one.waits.as_ref().map(|waits| {
+        format!("These rates are a ceiling: {waits}, and how long is not simulated. Where that decides, measured rates are lower")
+    });
+    [Some(curve), ceiling, stop, error].into_iter().flatten().collect()
 }
 
 /// The rate at the most CPUs, as far as the model may be off.

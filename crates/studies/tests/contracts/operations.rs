@@ -92,9 +92,9 @@ fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
 
 #[test]
 fn a_lock_lets_one_task_in_at_a_time_and_readers_together() {
-    use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Spin};
+    use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Sleeping, Spin};
     use RecordedStep::{Lock, LockShared, Unlock};
-    for kind in [Spin, Mutex, ReadWriteSpin, Semaphore] {
+    for kind in [Spin, Mutex, ReadWriteSpin, Semaphore, Sleeping] {
         let alone = recorded(&[Lock(0), Unlock(0)], Copies::One, Some(kind));
         // 200 instructions are inside.
         let all = rate(&alone, 24, &[]);
