@@ -66,6 +66,8 @@ struct Recording<'a> {
     /// Whether operations wait, recorded ones or others, and whether recorded ones do.
     waited: bool,
     waits_recorded: bool,
+    /// How many times as many instructions as a recorded operation one of the second window has, in the mean.
+    later: f64,
     /// Operations that interrupt other CPUs.
     interrupting: usize,
     /// Operations that took a lock and did not give it back.
@@ -213,6 +215,7 @@ impl<'a> Recording<'a> {
             waiting: BTreeMap::new(),
             waited: executed.any(|executed| is_waiting(executed.instruction)),
             waits_recorded: false,
+            later: executed_by_operation(trace, 2) / executed_by_operation(trace, 1).max(1.0),
             interrupting: 0,
             unbalanced: 0,
         }
@@ -430,7 +433,15 @@ impl<'a> Recording<'a> {
     }
 
     fn warnings(&self, operations: usize) -> Vec<String> {
+        const MUCH_MORE: f64 = 2.0;
         let mut warnings = Vec::new();
+        if self.later > MUCH_MORE {
+            warnings.push(format!(
+                "later operations execute {:.0} times as many instructions: what only some of them do is not simulated, such as \
+                 faults on huge pages (--cmdline transparent_hugepage=never)",
+                self.later
+            ));
+        }
         if self.interrupting > 0 {
             warnings.push(format!(
                 "{} of {operations} operations interrupt other CPUs: the simulation does not",
@@ -464,6 +475,16 @@ impl Made {
         self.operation.steps.push((at.saturating_sub(self.at), step));
         self.at = self.at.max(at);
     }
+}
+
+/// Instructions that tasks executed in a window, by operation.
+fn executed_by_operation(trace: &Trace, window: u8) -> f64 {
+    let executed = trace.instructions.iter().filter(|executed| {
+        executed.window == window && matches!(executed.actor, Actor::Kernel | Actor::User)
+    });
+    let ended = trace.operations.iter().filter(|all| all.window == window);
+    let operations: usize = ended.map(|all| all.instructions.len()).sum();
+    executed.map(|executed| executed.count).sum::<u64>() as f64 / operations.max(1) as f64
 }
 
 /// By step: whether it is of an instruction that loads, or stores, more than once: a string instruction, which is counted when
