@@ -5,6 +5,7 @@
 //! - The host model is that of `knee doctor calibrate`, by the build under test: a debug build would time its own loops.
 //! - A trace is of the workload's defaults, with two processes in a guest's tmpfs, on the kernel of `--kernel`. Where this
 //!   host's kernel file is missing, that is the nearest release of a distribution, and differences of kernels are misses.
+//! - The guest has huge pages where this host has them: else a page fault there is another operation.
 //! - A rate is the median of three runs of 0.1 s in `--dir`, a tmpfs as in the guest, with one process on each CPU.
 //! - *Ratio*: the rate at 2 CPUs over that at 1, simulated over measured. Nothing is fitted.
 //! - *Ratio with a rate*: the same where the measured rate of one CPU is given (`--rate`), as a user would.
@@ -133,6 +134,7 @@ impl Lab<'_> {
         words.extend(names.iter().map(ToString::to_string));
         words.extend(["--steps", "--json", "--yes", "--kernel"].map(str::to_string));
         words.push(self.kernel.display().to_string());
+        words.extend(huge_pages().map(|chosen| format!("--cmdline=transparent_hugepage={chosen}")));
         let mut answer = answer(self.bench, self.home, &words)?;
         let traced = answer["traced"].as_array().cloned().context("an answer without traces")?;
         for (name, traced) in names.iter().zip(traced) {
@@ -176,6 +178,7 @@ impl Lab<'_> {
             rates: [rate(0)?, rate(1)?],
             instructions: number(&operation["instructions"])?,
             instruction_ns: number(&operation["instruction_ns"])?,
+            waits: operation["waits"].as_str().map(str::to_string),
             warnings: serde_json::from_value(operation["warnings"].clone()).unwrap_or_default(),
         })
     }
@@ -189,12 +192,20 @@ impl Lab<'_> {
     }
 }
 
+/// Where this host uses huge pages, as its kernel says: `always [madvise] never`.
+fn huge_pages() -> Option<String> {
+    let chosen = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
+    Some(chosen.split_once('[')?.1.split_once(']')?.0.to_string())
+}
+
 /// What the simulator says of a workload.
 struct Simulated {
     /// On 1 and 2 CPUs, in operations a second.
     rates: [f64; 2],
     instructions: f64,
     instruction_ns: f64,
+    /// What operations wait for that is not simulated.
+    waits: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -231,7 +242,7 @@ impl Row {
         let all = self.simulated.warnings.iter().map(|warning| {
             warning.split_once(": ").map_or(warning.as_str(), |(what, _)| what).to_string()
         });
-        all.collect::<Vec<_>>().join("; ")
+        self.simulated.waits.iter().cloned().chain(all).collect::<Vec<_>>().join("; ")
     }
 }
 

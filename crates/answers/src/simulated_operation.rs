@@ -36,10 +36,16 @@ pub struct SimulatedOperation {
     pub one_cpu: Option<f64>,
     /// Nanoseconds of an instruction, with the middle values.
     pub instruction_ns: f64,
+    /// Microseconds of simulated time that count, at the most CPUs.
+    #[serde(default)]
+    pub length_us: f64,
     /// The curve, by number of CPUs.
     pub points: Vec<OperationPoint>,
     /// What stops it at the most CPUs: how much faster it would be with one line less that all need, the most first.
     pub stops: Vec<StoppingLine>,
+    /// What operations wait for that is not simulated, as a clause: then the curve is a ceiling. Missing where they do not wait.
+    #[serde(default)]
+    pub waits: Option<String>,
     /// How far simulated rates were off on published hosts, beyond the interval of the draws; missing where no line stops it,
     /// and where knee simulates its own source.
     #[serde(default)]
@@ -72,7 +78,7 @@ pub struct OperationPoint {
     pub operations_per_s_highest: f64,
 }
 
-/// A line that operations wait for.
+/// A line that operations wait for, or all lines of a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoppingLine {
     /// The member that is written most: `dentry.d_lockref`.

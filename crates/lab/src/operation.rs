@@ -2,6 +2,9 @@
 
 pub mod page;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use answers::{OperationCurves, OperationPoint, RateError, SimulatedOperation, StoppingLine};
 use anyhow::{Result, ensure};
 use described_hosts::{DescribedHost, Draw};
@@ -9,9 +12,10 @@ use engines::simulated::NS;
 use host::terminal::hint;
 use host::{Placement, in_parallel, topology::points};
 use records::operations::{Copies, RecordedOperations, RecordedStep};
+use studies::domain::{Class, grades};
 use studies::operation_grades::graded_rates;
 use studies::simulations::{Conditions, SimulatedPoint};
-use studies::{operation_sources, operations};
+use studies::{Subject, operation_sources, operations};
 
 /// The host that operations are simulated on, and for how long.
 #[derive(clap::Args)]
@@ -54,7 +58,7 @@ pub fn curves(
     let counts: Vec<usize> = counts.iter().map(|count| *count as usize).collect();
     let mut operations = Vec::new();
     for one in recorded {
-        hint(format_args!("simulating {} …", one.operation));
+        hint(format_args!("simulating {}: {:.0} accesses each …", one.operation, one.steps()));
         operations.push(curve(one, (&host, flags), &counts, one_cpu(&one.operation))?);
     }
     Ok(OperationCurves {
@@ -81,19 +85,19 @@ fn curve(
         Some(rate) => fitted(recorded, host, flags, rate)?,
         None => host.clone(),
     };
-    let conditions = conditions(recorded, host, flags);
-    let all = in_parallel(counts.len(), |index| point(recorded, &conditions, counts[index]));
+    let all = in_parallel(counts.len(), |index| {
+        point(recorded, &conditions(recorded, host, flags, counts[index]), counts[index])
+    });
     let all: Vec<SimulatedPoint> = all.into_iter().collect::<Result<_>>()?;
+    let most = counts.last().copied().unwrap_or(1);
+    let conditions = conditions(recorded, host, flags, most);
     let stops = all.last().map(|last| stops(recorded, &conditions, last)).transpose()?;
     let stops = stops.unwrap_or_default();
     let source = operation_sources::source(&recorded.operation);
     let model_error = if source.is_none() { rate_error(&stops) } else { None };
-    let warnings = match source {
-        Some(source) => vec![format!(
-            "the source of {} is simulated, not its recorded accesses: these lack how a task waits for others",
-            source.name()
-        )],
-        None => recorded.warnings.clone(),
+    let (waits, warnings) = match source {
+        Some(source) => (None, source_warnings(&source)),
+        None => (recorded.waits.clone(), recorded.warnings.clone()),
     };
     Ok(SimulatedOperation {
         operation: recorded.operation.clone(),
@@ -102,11 +106,28 @@ fn curve(
         instructions: recorded.instructions(),
         one_cpu,
         instruction_ns: host.pace(Draw::Middle).instruction / NS as f64,
+        length_us: conditions.length as f64 / (1000 * NS) as f64,
         points: all.iter().map(operation_point).collect(),
         stops,
+        waits,
         model_error,
         warnings,
     })
+}
+
+/// What is simulated in place of the recording, and how far it may be off.
+fn source_warnings(source: &Subject) -> Vec<String> {
+    let recorded = format!(
+        "the source of {} is simulated, not its recorded accesses: these lack how a task waits for others",
+        source.name()
+    );
+    let grade = grades().of(Class::Empty);
+    let empty = format!(
+        "nothing is done inside the lock, where the model is least sure: {} of {} published ratios of such locks lie in the \
+         interval of the draws, all once it is widened by {:.1} on both sides",
+        grade.inside, grade.rows, grade.factor
+    );
+    [recorded].into_iter().chain(source.is_lock().then_some(empty)).collect()
 }
 
 /// The model's error in rates of operations that such a line stops; of those that nothing stops none was published.
@@ -124,7 +145,7 @@ fn point(
 ) -> Result<SimulatedPoint> {
     match operation_sources::source(&recorded.operation) {
         Some(source) => operation_sources::point(&source, recorded, conditions, cpus),
-        None => operations::point(recorded, conditions, cpus, None),
+        None => operations::point(recorded, conditions, cpus, &[]),
     }
 }
 
@@ -142,12 +163,21 @@ fn conditions<'a>(
     recorded: &RecordedOperations,
     host: &'a DescribedHost,
     flags: &HostFlags,
+    cpus: usize,
 ) -> Conditions<'a> {
     // Where all wait for each other, each task does some.
     const OPERATIONS: f64 = 300.0;
     const LEAST_NS: f64 = 1e6;
-    let operation_ns = recorded.instructions() * host.pace(Draw::Middle).instruction / NS as f64;
-    let length = flags.length.unwrap_or((OPERATIONS * operation_ns).max(LEAST_NS) as u64);
+    // Steps that a simulation does within seconds, and operations that a task does even so.
+    const STEPS: f64 = 150e6;
+    const FEWEST: f64 = 20.0;
+    let pace = host.pace(Draw::Middle);
+    let operation_ns = recorded.instructions() * pace.instruction / NS as f64;
+    let steps = recorded.steps().max(1.0) * cpus as f64;
+    let most_ns = operation_ns * (STEPS / steps).max(FEWEST);
+    let length = (OPERATIONS * operation_ns).max(LEAST_NS);
+    let length = if steps > 0.0 && operation_ns > 0.0 { length.min(most_ns) } else { length };
+    let length = flags.length.unwrap_or((length as u64).max(1));
     Conditions {
         placement: flags.placement,
         draws: flags.draws,
@@ -162,7 +192,7 @@ fn fitted(
     flags: &HostFlags,
     rate: f64,
 ) -> Result<DescribedHost> {
-    let conditions = Conditions { draws: 0, ..conditions(recorded, host, flags) };
+    let conditions = Conditions { draws: 0, ..conditions(recorded, host, flags, 1) };
     let instruction = host.pace(Draw::Middle).instruction;
     let work_ps = recorded.instructions() * instruction;
     let one_ps = |host: &DescribedHost| -> Result<f64> {
@@ -185,7 +215,7 @@ fn fitted(
     Ok(host.with_value("costs.instruction", instruction * wanted_ps / work_ps))
 }
 
-/// Lines without which more operations would be done, the most first.
+/// Members without whose lines more operations would be done, the most first.
 fn stops(
     recorded: &RecordedOperations,
     conditions: &Conditions,
@@ -193,29 +223,110 @@ fn stops(
 ) -> Result<Vec<StoppingLine>> {
     /// What is less than this is within the noise of a simulation.
     const FASTER: f64 = 1.05;
-    if operation_sources::source(&recorded.operation).is_some() {
+    if operation_sources::source(&recorded.operation).is_some() || last.cpus == 1 {
         return Ok(Vec::new());
     }
     let once = Conditions { draws: 0, ..conditions.clone() };
-    let shared =
-        recorded.lines.iter().enumerate().filter(|(_, line)| line.copies != Copies::PerPair);
-    let shared: Vec<usize> = shared.map(|(index, _)| index).collect();
-    let without = in_parallel(shared.len(), |index| {
-        operations::point(recorded, &once, last.cpus, Some(shared[index]))
+    let members = shared_members(recorded);
+    let without = in_parallel(members.len(), |index| {
+        operations::point(recorded, &once, last.cpus, &members[index])
     });
-    let steps = || recorded.tasks.iter().flatten().flat_map(|operation| &operation.steps);
+    let steps = || recorded.all().flat_map(|operation| &operation.steps);
     let mut stops = Vec::new();
-    for (index, without) in shared.into_iter().zip(without) {
-        let line = &recorded.lines[index];
+    for (lines, without) in members.iter().zip(without) {
+        let Some(line) = lines.first().map(|index| &recorded.lines[*index]) else { continue };
+        let is_of = |index: u16| lines.contains(&usize::from(index));
         stops.push(StoppingLine {
             member: line.member.clone(),
             copies: line.copies,
-            has_lock: recorded.locks.iter().any(|lock| usize::from(lock.line) == index),
-            compares: steps().any(|(_, step)| *step == RecordedStep::Compare(index as u16)),
+            has_lock: recorded.locks.iter().any(|lock| is_of(lock.line)),
+            compares: steps()
+                .any(|(_, step)| matches!(step, RecordedStep::Compare(line) if is_of(*line))),
             faster: without?.middle.rate() / last.middle.rate(),
         });
     }
     stops.retain(|stop| stop.faster >= FASTER);
     stops.sort_by(|a, b| b.faster.total_cmp(&a.faster));
     Ok(stops)
+}
+
+/// The lines of each member that more than two tasks share, of the members that operations use most. An operation may use a
+/// thousand lines of a buffer: one of them less would stop nothing, and as many simulations would have no end.
+fn shared_members(recorded: &RecordedOperations) -> Vec<Vec<usize>> {
+    const MEMBERS: usize = 32;
+    let mut uses = vec![0_u64; recorded.lines.len()];
+    for (_, step) in recorded.all().flat_map(|operation| &operation.steps) {
+        let line = match *step {
+            RecordedStep::Load(line)
+            | RecordedStep::Store(line)
+            | RecordedStep::Atomic(line)
+            | RecordedStep::Compare(line) => line,
+            RecordedStep::OwnAtomic | RecordedStep::Enter => continue,
+            RecordedStep::Lock(lock)
+            | RecordedStep::LockShared(lock)
+            | RecordedStep::Unlock(lock) => recorded.locks[usize::from(lock)].line,
+        };
+        uses[usize::from(line)] += 1;
+    }
+    let mut members: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (index, line) in recorded.lines.iter().enumerate() {
+        if line.copies != Copies::PerPair {
+            let copies = page::copies(line.copies);
+            members.entry((&line.member, copies)).or_default().push(index);
+        }
+    }
+    let mut members: Vec<Vec<usize>> = members.into_values().collect();
+    let used = |lines: &Vec<usize>| lines.iter().map(|index| uses[*index]).sum::<u64>();
+    members.sort_by_key(|lines| Reverse(used(lines)));
+    members.truncate(MEMBERS);
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use records::operations::{RecordedLine, RecordedOperation};
+
+    use super::*;
+
+    /// Operations of 1000 instructions that read each of these lines.
+    fn recorded(members: &[&str]) -> RecordedOperations {
+        let line =
+            |member: &&str| RecordedLine { member: (*member).to_string(), copies: Copies::One };
+        let steps = (0..members.len()).map(|line| (0, RecordedStep::Load(line as u16))).collect();
+        let operation = RecordedOperation { steps, then: 1000, ..RecordedOperation::default() };
+        RecordedOperations {
+            lines: members.iter().map(line).collect(),
+            tasks: vec![vec![operation]],
+            ..RecordedOperations::default()
+        }
+    }
+
+    #[test]
+    fn lines_of_a_member_are_asked_together_and_those_used_most_first() {
+        assert_eq!(shared_members(&recorded(&["a", "b", "a", "c"]))[0], [0, 2]);
+        let many: Vec<String> = (0..100).map(|member| member.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(shared_members(&recorded(&many)).len(), 32);
+    }
+
+    #[test]
+    fn long_operations_on_many_cpus_are_simulated_for_less_time() {
+        let host = described_hosts::find("icelake-2s").unwrap();
+        let flags = HostFlags {
+            host: host.name.clone(),
+            cpus: "all".to_string(),
+            placement: Placement::Cores,
+            draws: 0,
+            seed: 1,
+            length: None,
+        };
+        let length = |lines: usize, cpus: usize| {
+            conditions(&recorded(&vec!["a"; lines]), &host, &flags, cpus).length
+        };
+        assert_eq!(length(10, 1), length(10, 96));
+        assert_eq!(length(4000, 1), length(10, 1));
+        assert!(length(4000, 96) < length(4000, 1));
+        let pace = host.pace(Draw::Middle).instruction;
+        assert!(length(4000, 96) as f64 >= 20.0 * 1000.0 * pace - NS as f64, "some operations");
+    }
 }

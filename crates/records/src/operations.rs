@@ -17,6 +17,9 @@ pub struct RecordedOperations {
     pub locks: Vec<RecordedLock>,
     /// The operations of each task, in their order.
     pub tasks: Vec<Vec<RecordedOperation>>,
+    /// What they wait for that a simulation does not have, as a clause, if they wait: its curve is a ceiling then.
+    #[serde(default)]
+    pub waits: Option<String>,
     /// What a simulation cannot repeat, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -63,6 +66,8 @@ pub enum RecordedLockKind {
     Semaphore,
     /// A mutex, whose waiters queue and spin while its owner runs.
     Mutex,
+    /// An object that one task owns from one system call to the next, such as a locked file. Others sleep at once.
+    Sleeping,
 }
 
 /// One operation.
@@ -107,6 +112,8 @@ pub enum RecordedStep {
     Compare(u16),
     /// An atomic instruction on a line of its own.
     OwnAtomic,
+    /// Enters the kernel by a system call, one of `entries`: where it owns an object between two.
+    Enter,
     /// Takes a lock, of those with readers to write.
     Lock(u16),
     /// Takes a lock to read.
@@ -134,6 +141,12 @@ impl RecordedOperations {
         all as f64 / self.all().count().max(1) as f64
     }
 
+    /// Steps of an operation, in the mean. 0 without operations.
+    pub fn steps(&self) -> f64 {
+        let all: usize = self.all().map(|operation| operation.steps.len()).sum();
+        all as f64 / self.all().count().max(1) as f64
+    }
+
     /// Why the operations name lines or locks that are not there, or do not give locks back as they took them, if so.
     pub fn contradiction(&self) -> Option<String> {
         if self.tasks.iter().any(Vec::is_empty) || self.tasks.is_empty() {
@@ -156,7 +169,7 @@ impl RecordedOperations {
                 | RecordedStep::Store(line)
                 | RecordedStep::Atomic(line)
                 | RecordedStep::Compare(line) => (line, self.lines.len()),
-                RecordedStep::OwnAtomic => continue,
+                RecordedStep::OwnAtomic | RecordedStep::Enter => continue,
                 RecordedStep::Lock(lock)
                 | RecordedStep::LockShared(lock)
                 | RecordedStep::Unlock(lock) => (lock, self.locks.len()),

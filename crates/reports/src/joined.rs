@@ -71,8 +71,10 @@ mod tests {
             instructions: 3000.0,
             one_cpu: None,
             instruction_ns: 0.3,
+            length_us: 1000.0,
             points: vec![point(1, 1e6), point(4, 3e6), point(64, 2e6)],
             stops: Vec::new(),
+            waits: None,
             model_error: None,
             warnings: Vec::new(),
         };

@@ -7,6 +7,8 @@
 //! is in the time of an instruction. A lock is the simulated one of its kind, on the line where it lay; how the traced
 //! tasks waited for it is left out of the recording.
 
+use algorithms::locks::futex_mutex::FutexMutex;
+use algorithms::locks::parking::ParkingMem;
 use algorithms::locks::queued::{Queued, QueuedMem};
 use algorithms::locks::queued_read_write::{QueuedReadWrite, QueuedReadWriteMem};
 use algorithms::locks::read_write_semaphore::{ReadWriteSemaphore, ReadWriteSemaphoreMem};
@@ -31,12 +33,14 @@ image! {
         spin: [QueuedMem; SPIN_LOCKS],
         read_write: QueuedReadWriteMem,
         semaphore: ReadWriteSemaphoreMem,
+        sleeping: ParkingMem,
     }
 }
 
 const _: () = assert!(size_of::<Line<SharedLine>>() == 64, "a line is longer than a line");
 
-/// A recorded operation on this many CPUs, a task on each, with all draws.
+/// A recorded operation on this many CPUs, a task on each, with all draws. Of the lines in `apart` each task has its own, to
+/// see what they stop.
 ///
 /// # Errors
 /// A recording that contradicts itself, or more CPUs than the host has.
@@ -44,7 +48,7 @@ pub fn point(
     recorded: &RecordedOperations,
     conditions: &Conditions,
     cpus: usize,
-    apart: Option<usize>,
+    apart: &[usize],
 ) -> Result<SimulatedPoint> {
     if let Some(why) = recorded.contradiction() {
         anyhow::bail!("the recorded operations: {why}");
@@ -68,8 +72,8 @@ struct Once<'a> {
     conditions: &'a Conditions<'a>,
     draw: Draw,
     cpus: usize,
-    /// A line of which each task gets its own, to see what it stops.
-    apart: Option<usize>,
+    /// Lines of which each task gets its own.
+    apart: &'a [usize],
 }
 
 impl Once<'_> {
@@ -126,8 +130,12 @@ struct Memory<'a> {
     spin: Queued,
     read_write: QueuedReadWrite,
     semaphore: ReadWriteSemaphore,
+    sleeping: FutexMutex,
     /// By lock: which of its kind it is on its line.
     slots: Vec<usize>,
+    /// Whether times vary. Two tasks that take exactly as long each time find their turns at an object that lets them sleep,
+    /// and then never meet there: on hosts they do, and each time costs far more than an operation.
+    varies: bool,
 }
 
 impl<'a> Memory<'a> {
@@ -137,14 +145,14 @@ impl<'a> Memory<'a> {
         cpus: usize,
         used: &[usize],
         nodes: &[u16],
-        apart: Option<usize>,
+        apart: &[usize],
     ) -> Memory<'a> {
         let shape = Shape { tasks: used.len(), ..Shape::new(cpus, recorded.locks.len().max(1)) };
         let first_of_node =
             |node: u16| nodes.iter().position(|other| *other == node).unwrap_or_default();
         let copy = |(index, copies): (usize, Copies)| {
             let of_task = |task: usize| match copies {
-                _ if apart == Some(index) => used[task],
+                _ if apart.contains(&index) => used[task],
                 Copies::One => 0,
                 Copies::PerNode => used[first_of_node(nodes[task])],
                 Copies::PerPair => used[task & !1],
@@ -153,7 +161,7 @@ impl<'a> Memory<'a> {
         };
         let copies = || recorded.lines.iter().map(|line| line.copies).enumerate();
         let array = |(index, copies): (usize, Copies)| match copies {
-            Copies::One if apart != Some(index) => region.array("line", 1),
+            Copies::One if !apart.contains(&index) => region.array("line", 1),
             _ => region.per_cpu("line", cpus),
         };
         let slot = |number: usize| {
@@ -165,9 +173,11 @@ impl<'a> Memory<'a> {
             spin: Queued::new(region, shape),
             read_write: QueuedReadWrite::new(region, shape),
             semaphore: ReadWriteSemaphore::new(region, shape),
+            sleeping: FutexMutex::new(region, shape),
             lines: copies().map(array).collect(),
             copy: copies().map(copy).collect(),
             slots: (0..recorded.locks.len()).map(slot).collect(),
+            varies: recorded.locks.iter().any(|lock| lock.kind == RecordedLockKind::Sleeping),
         }
     }
 
@@ -203,17 +213,21 @@ impl Player<'_> {
         let Pace { call, fault, sleep, own_line, copied_line, .. } = self.pace;
         let lines = f64::from(operation.own_lines) * own_line
             + f64::from(operation.copied_lines) * copied_line;
-        let calls = operation.entries.saturating_sub(operation.faults);
+        let is_entry = |(_, step): &&(u32, RecordedStep)| *step == RecordedStep::Enter;
+        let in_steps = operation.steps.iter().filter(is_entry).count() as u32;
+        let calls = operation.entries.saturating_sub(operation.faults + in_steps);
         let entries = f64::from(calls) * call + f64::from(operation.faults) * fault;
         self.owed += (lines + entries + f64::from(operation.sleeps) * sleep) as u64;
         for (after, step) in &operation.steps {
             self.owed += (f64::from(*after) * self.pace.instruction) as u64;
-            if *step == RecordedStep::OwnAtomic {
-                self.owed += self.pace.atomic as u64;
-                continue;
+            match step {
+                RecordedStep::OwnAtomic => self.owed += self.pace.atomic as u64,
+                RecordedStep::Enter => self.owed += call as u64,
+                shared => {
+                    self.spend();
+                    self.step(*shared);
+                }
             }
-            self.spend();
-            self.step(*step);
         }
         self.owed += (f64::from(operation.then) * self.pace.instruction) as u64;
         self.spend();
@@ -223,8 +237,14 @@ impl Player<'_> {
         let ns = self.owed / 1000;
         self.owed %= 1000;
         if ns > 0 {
-            self.m.work(ns);
+            self.m.work(if self.memory.varies { self.varied(ns) } else { ns });
         }
+    }
+
+    /// Between half and one and a half times as long.
+    fn varied(&self, ns: u64) -> u64 {
+        let bound = u32::try_from(ns).unwrap_or(u32::MAX).saturating_add(1);
+        ns / 2 + u64::from(self.m.random(bound))
     }
 
     fn step(&mut self, step: RecordedStep) {
@@ -247,7 +267,7 @@ impl Player<'_> {
                     seen = now;
                 }
             }
-            RecordedStep::OwnAtomic => (),
+            RecordedStep::OwnAtomic | RecordedStep::Enter => (),
             RecordedStep::Lock(lock) => self.lock(lock, false),
             RecordedStep::LockShared(lock) => self.lock(lock, true),
             RecordedStep::Unlock(lock) => self.unlock(lock),
@@ -255,7 +275,7 @@ impl Player<'_> {
     }
 
     fn lock(&mut self, lock: u16, shared: bool) {
-        let Memory { recorded, slots, spin, read_write, semaphore, .. } = self.memory;
+        let Memory { recorded, slots, spin, read_write, semaphore, sleeping, .. } = self.memory;
         let of = &recorded.locks[usize::from(lock)];
         let line = self.memory.line(self.task, of.line);
         let Hold(given) = match (of.kind, shared) {
@@ -270,6 +290,7 @@ impl Player<'_> {
             }
             (RecordedLockKind::Semaphore, false) => semaphore.write_lock(self.m, &line.semaphore),
             (RecordedLockKind::Semaphore, true) => semaphore.read_lock(self.m, &line.semaphore),
+            (RecordedLockKind::Sleeping, _) => sleeping.lock(self.m, &line.sleeping),
         };
         if let Some(free) = self.held.iter_mut().find(|held| held.is_none()) {
             *free = Some((lock, given, shared));
@@ -277,7 +298,7 @@ impl Player<'_> {
     }
 
     fn unlock(&mut self, lock: u16) {
-        let Memory { recorded, slots, spin, read_write, semaphore, .. } = self.memory;
+        let Memory { recorded, slots, spin, read_write, semaphore, sleeping, .. } = self.memory;
         let of = &recorded.locks[usize::from(lock)];
         let line = self.memory.line(self.task, of.line);
         let mut held = self.held.iter_mut();
@@ -300,6 +321,7 @@ impl Player<'_> {
             (RecordedLockKind::Semaphore, true) => {
                 semaphore.read_unlock(self.m, &line.semaphore, hold);
             }
+            (RecordedLockKind::Sleeping, _) => sleeping.unlock(self.m, &line.sleeping, hold),
         }
     }
 }

@@ -5,6 +5,7 @@
 //!                    ├─ by a lock's function ──> the lock is taken, or given back; how it waited is left out
 //!                    └─ else ──────────────────> load, store, atomic
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use guests::tracer::{Access, Actor, How, Line, Step, StepKind, Steps, Trace, Transfers};
@@ -19,13 +20,16 @@ use crate::image::Place;
 /// The recorded operations of a trace, of which `lines` has made the rows. The first window has this many operations.
 pub fn recorded(trace: &Trace, lines: &Lines, operations: f64) -> RecordedOperations {
     let mut recording = Recording::new(trace, lines, operations);
+    recording.owns_alone = trace.steps.iter().all(|of_cpu| recording.owns_alone(&of_cpu.steps));
     let tasks: Vec<Vec<RecordedOperation>> =
         trace.steps.iter().map(|of_cpu| recording.operations(of_cpu)).collect();
-    let warnings = recording.warnings(tasks.iter().map(Vec::len).sum());
+    let operations = tasks.iter().map(Vec::len).sum();
+    let (waits, warnings) = (recording.waits(operations), recording.warnings(operations));
     RecordedOperations {
         lines: recording.lines,
         locks: recording.locks,
         tasks,
+        waits,
         warnings,
         ..RecordedOperations::default()
     }
@@ -55,8 +59,16 @@ struct Recording<'a> {
     lock_at: HashMap<LockAt, u16>,
     /// What the functions at addresses of instructions do.
     calls: HashMap<u64, Call>,
-    /// Operations that wait for something, with the function that calls `schedule` first, and that interrupt other CPUs.
+    /// Operations that wait for what is not simulated, by the function that calls `schedule` first.
     waiting: BTreeMap<String, usize>,
+    /// Whether an object never has two owners.
+    owns_alone: bool,
+    /// Whether operations wait, recorded ones or others, and whether recorded ones do.
+    waited: bool,
+    waits_recorded: bool,
+    /// How many times as many instructions as a recorded operation one of the second window has, in the mean.
+    later: f64,
+    /// Operations that interrupt other CPUs.
     interrupting: usize,
     /// Operations that took a lock and did not give it back.
     unbalanced: usize,
@@ -70,6 +82,12 @@ enum Call {
     Give,
     /// Waits, as a simulated lock does by itself.
     Waits,
+    /// Notes that an object has an owner, such as a locked file, for whom others sleep.
+    Owns,
+    /// Notes that it has none.
+    Disowns,
+    /// Gives the CPU to others for a moment.
+    Yields,
     /// Tries again if another task came between.
     Compares,
     /// Interrupts other CPUs.
@@ -82,8 +100,11 @@ enum Call {
 }
 
 /// What functions whose names begin so do; the first that fits decides.
-const CALLS: [(&str, Call); 44] = {
-    use Call::{Compares, Enters, Faults, Give, Interrupts, Other, Take, TakeShared, Waits};
+const CALLS: [(&str, Call); 48] = {
+    use Call::{
+        Compares, Disowns, Enters, Faults, Give, Interrupts, Other, Owns, Take, TakeShared, Waits,
+        Yields,
+    };
     use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Spin};
     [
         ("native_queued_spin_lock_slowpath", Waits),
@@ -121,6 +142,10 @@ const CALLS: [(&str, Call); 44] = {
         ("mutex_lock", Take(Mutex)),
         ("mutex_trylock", Take(Mutex)),
         ("mutex_unlock", Give),
+        ("schedule_preempt_disabled", Waits),
+        ("locks_insert_lock_ctx", Owns),
+        ("locks_unlink_lock_ctx", Disowns),
+        ("do_sched_yield", Yields),
         ("lockref_", Compares),
         ("entry_SYSCALL_64_", Other),
         ("entry_SYSCALL_64", Enters),
@@ -177,6 +202,8 @@ impl<'a> Recording<'a> {
             lines.push(RecordedLine { member: known.name_of_line(*line, accesses), copies });
             contended.insert(*line, index);
         }
+        let is_waiting = |at: u64| known.image.function(at).is_some_and(|name| name == "schedule");
+        let mut executed = trace.executions.iter();
         Recording {
             known,
             contended,
@@ -184,7 +211,11 @@ impl<'a> Recording<'a> {
             locks: Vec::new(),
             lock_at: HashMap::new(),
             calls: HashMap::new(),
+            owns_alone: false,
             waiting: BTreeMap::new(),
+            waited: executed.any(|executed| is_waiting(executed.instruction)),
+            waits_recorded: false,
+            later: executed_by_operation(trace, 2) / executed_by_operation(trace, 1).max(1.0),
             interrupting: 0,
             unbalanced: 0,
         }
@@ -215,17 +246,10 @@ impl<'a> Recording<'a> {
     }
 
     fn operation(&mut self, steps: &[Step]) -> Made {
-        let waits = steps.iter().find_map(|step| match step.what {
-            StepKind::Waits { instruction } => Some(instruction),
-            _ => None,
-        });
-        if let Some(instruction) = waits {
-            let function = self.known.image.function(instruction).unwrap_or_default();
-            *self.waiting.entry(function).or_default() += 1;
-        }
         let calls: Vec<Call> = steps.iter().map(|step| self.call(instruction(step))).collect();
         self.interrupting += usize::from(calls.contains(&Call::Interrupts));
         let takings = self.takings(steps, &calls);
+        let ownings = self.ownings(steps, &calls, &takings);
         let copying = copying(steps);
         let mut made = Made::default();
         let runs_of = |wanted: Call| {
@@ -234,10 +258,15 @@ impl<'a> Recording<'a> {
         };
         made.operation.faults = runs_of(Call::Faults);
         made.operation.entries = runs_of(Call::Enters) + made.operation.faults;
-        made.operation.sleeps = self.sleeps(steps);
+        made.operation.sleeps = self.sleeps(steps, &calls, !ownings.is_empty());
         for (index, (step, call)) in steps.iter().zip(&calls).enumerate() {
             let StepKind::Access { how, .. } = step.what else { continue };
             let Some((is_user, address)) = accessed(step) else { continue };
+            let enters = *call == Call::Enters && (index == 0 || calls[index - 1] != Call::Enters);
+            if enters && !ownings.is_empty() {
+                made.add(step.at, RecordedStep::Enter);
+            }
+            ownings.get(&index).into_iter().for_each(|owning| made.add(step.at, *owning));
             match (self.contended.get(&(is_user, address & !63)), takings.get(&index)) {
                 (Some(_), Some(step_of_lock)) => made.add(step.at, *step_of_lock),
                 // How a lock waits is what its simulation does.
@@ -261,16 +290,78 @@ impl<'a> Recording<'a> {
         made
     }
 
-    /// How often an operation goes to sleep: a task that yields its CPU mostly keeps it.
-    fn sleeps(&self, steps: &[Step]) -> u32 {
-        let sleeps = |step: &&Step| match step.what {
-            StepKind::Waits { instruction } => {
-                let function = self.known.image.function(instruction);
-                !function.is_some_and(|name| name.starts_with("do_sched_yield"))
+    /// How often an operation goes to sleep for what is not simulated: not for a lock, nor for an object that it owns later.
+    fn sleeps(&mut self, steps: &[Step], calls: &[Call], owns: bool) -> u32 {
+        let mut sleeps = 0;
+        for (step, call) in steps.iter().zip(calls) {
+            let StepKind::Waits { instruction } = step.what else { continue };
+            self.waits_recorded = true;
+            if owns || matches!(call, Call::Waits | Call::Yields) {
+                continue;
             }
-            _ => false,
-        };
-        steps.iter().filter(sleeps).count() as u32
+            if sleeps == 0 {
+                let function = self.known.image.function(instruction).unwrap_or_default();
+                *self.waiting.entry(function).or_default() += 1;
+            }
+            sleeps += 1;
+        }
+        sleeps
+    }
+
+    /// Whether each object is listed by its first owner: both words of an empty list change then, and one of a list that has
+    /// owners. Traced tasks seldom wait for each other, but those who may own an object together do so soon.
+    fn owns_alone(&mut self, steps: &[Step]) -> bool {
+        let calls: Vec<Call> = steps.iter().map(|step| self.call(instruction(step))).collect();
+        let all: Vec<(&Step, Call)> = steps.iter().zip(calls).collect();
+        all.chunk_by(|(_, a), (_, b)| a == b).filter(|run| run[0].1 == Call::Owns).all(|run| {
+            let stores: BTreeSet<u64> =
+                run.iter().filter_map(|(step, _)| self.object(step)).map(|(_, at)| at).collect();
+            is_first_owner(&stores)
+        })
+    }
+
+    /// What a step stores on a line that all tasks share.
+    fn object(&self, step: &Step) -> Option<LockAt> {
+        let StepKind::Access { how: How::Store, .. } = step.what else { return None };
+        let (is_user, at) = accessed(step)?;
+        let line = self.contended.get(&(is_user, at & !63))?;
+        let is_one = self.lines[usize::from(*line)].copies == Copies::One;
+        is_one.then_some((is_user, at))
+    }
+
+    /// The steps before which an object gets an owner or loses it, by their indices: before the lock is taken that guards the
+    /// object, so that who waits does not hold it.
+    fn ownings(
+        &mut self,
+        steps: &[Step],
+        calls: &[Call],
+        takings: &BTreeMap<usize, RecordedStep>,
+    ) -> BTreeMap<usize, RecordedStep> {
+        let mut pairs = BTreeMap::new();
+        if !self.owns_alone {
+            return pairs;
+        }
+        let mut owned: BTreeMap<LockAt, usize> = BTreeMap::new();
+        let mut locked_at = None;
+        for (index, (step, call)) in steps.iter().zip(calls).enumerate() {
+            match takings.get(&index) {
+                Some(RecordedStep::Unlock(_)) => locked_at = None,
+                Some(_) => locked_at = locked_at.or(Some(index)),
+                None => (),
+            }
+            let Some((is_user, at)) = self.object(step) else { continue };
+            // Not at the word of a lock on the same line.
+            let object = (is_user, at | 63);
+            if *call == Call::Owns && owned.len() < HELD_MAX / 2 {
+                owned.entry(object).or_insert(locked_at.unwrap_or(index));
+            } else if *call == Call::Disowns {
+                let Some(since) = owned.remove(&object) else { continue };
+                let Some((number, _)) = self.lock(object, Call::Owns) else { continue };
+                pairs.insert(since, RecordedStep::Lock(number));
+                pairs.insert(index, RecordedStep::Unlock(number));
+            }
+        }
+        pairs
     }
 
     /// The steps that take locks and give them back, by their indices: those of pairs only.
@@ -307,6 +398,7 @@ impl<'a> Recording<'a> {
         let (kind, shared) = match by {
             Call::Take(kind) => (kind, false),
             Call::TakeShared(kind) => (kind, true),
+            Call::Owns => (RecordedLockKind::Sleeping, false),
             _ => return None,
         };
         let line = *self.contended.get(&(at.0, at.1 & !63))?;
@@ -318,13 +410,36 @@ impl<'a> Recording<'a> {
         Some((number, shared))
     }
 
-    fn warnings(&self, operations: usize) -> Vec<String> {
-        let mut warnings = Vec::new();
+    /// What operations wait for that is not simulated.
+    fn waits(&self, operations: usize) -> Option<String> {
         let waiting: usize = self.waiting.values().sum();
-        if let Some((function, _)) = self.waiting.iter().max_by_key(|(_, count)| **count) {
+        let mut functions: Vec<(&String, &usize)> = self.waiting.iter().collect();
+        functions.sort_by_key(|(_, count)| Reverse(**count));
+        let names: Vec<&str> =
+            functions.iter().take(3).map(|(function, _)| function.as_str()).collect();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            return Some(format!(
+                "{waiting} of {operations} operations wait for something (in {names})"
+            ));
+        }
+        let owns = self.locks.iter().any(|lock| lock.kind == RecordedLockKind::Sleeping);
+        let waits_later = self.waited && !self.waits_recorded && !owns;
+        waits_later.then(|| {
+            format!(
+                "none of {operations} recorded operations waits for something, but later ones do"
+            )
+        })
+    }
+
+    fn warnings(&self, operations: usize) -> Vec<String> {
+        const MUCH_MORE: f64 = 2.0;
+        let mut warnings = Vec::new();
+        if self.later > MUCH_MORE {
             warnings.push(format!(
-                "{waiting} of {operations} operations wait for something (in {function}): the simulation has their going to \
-                 sleep, not how long they do"
+                "later operations execute {:.0} times as many instructions: what only some of them do is not simulated, such as \
+                 faults on huge pages (--cmdline transparent_hugepage=never)",
+                self.later
             ));
         }
         if self.interrupting > 0 {
@@ -362,6 +477,16 @@ impl Made {
     }
 }
 
+/// Instructions that tasks executed in a window, by operation.
+fn executed_by_operation(trace: &Trace, window: u8) -> f64 {
+    let executed = trace.instructions.iter().filter(|executed| {
+        executed.window == window && matches!(executed.actor, Actor::Kernel | Actor::User)
+    });
+    let ended = trace.operations.iter().filter(|all| all.window == window);
+    let operations: usize = ended.map(|all| all.instructions.len()).sum();
+    executed.map(|executed| executed.count).sum::<u64>() as f64 / operations.max(1) as f64
+}
+
 /// By step: whether it is of an instruction that loads, or stores, more than once: a string instruction, which is counted when
 /// it begins.
 fn copying(steps: &[Step]) -> Vec<bool> {
@@ -377,6 +502,11 @@ fn copying(steps: &[Step]) -> Vec<bool> {
         copying.extend(of_one.iter().map(|_| is_string));
     }
     copying
+}
+
+/// Whether the words of shared lines that are stored when an object gets an owner are both of an empty list, or none.
+fn is_first_owner(stores: &BTreeSet<u64>) -> bool {
+    stores.is_empty() || stores.iter().any(|at| stores.contains(&(at + 8)))
 }
 
 fn shared_step(how: How, call: Call, line: u16) -> RecordedStep {
@@ -464,6 +594,36 @@ impl Lines<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_sleeps_for_a_lock_is_told_from_who_waits_for_something_else() {
+        use RecordedLockKind::{Mutex, Spin};
+        for (function, expected) in [
+            ("schedule_preempt_disabled", Call::Waits),
+            ("rwsem_down_write_slowpath", Call::Waits),
+            ("mutex_lock", Call::Take(Mutex)),
+            ("_raw_spin_lock_irqsave", Call::Take(Spin)),
+            ("locks_insert_lock_ctx", Call::Owns),
+            ("locks_unlink_lock_ctx", Call::Disowns),
+            ("do_sched_yield", Call::Yields),
+            ("synchronize_rcu_expedited", Call::Other),
+            ("io_cqring_wait", Call::Other),
+        ] {
+            assert_eq!(call_of(function), expected, "{function}");
+        }
+    }
+
+    #[test]
+    fn an_object_has_one_owner_if_its_list_is_empty_before() {
+        let check = |stores: &[u64], expected: bool| {
+            assert_eq!(is_first_owner(&stores.iter().copied().collect()), expected, "{stores:x?}");
+        };
+        check(&[0x1010, 0x1018], true);
+        // The last word of the list, and the owner before.
+        check(&[0x1018, 0x2040], false);
+        check(&[0x1018], false);
+        check(&[], true);
+    }
 
     #[test]
     fn string_instructions_load_or_store_more_than_once() {

@@ -56,7 +56,10 @@ fn answer(one: &SimulatedOperation, host: &str) -> Vec<String> {
         }
     };
     let error = one.model_error.map(|error| with_error(error, last));
-    [Some(curve), stop, error].into_iter().flatten().collect()
+    let ceiling = one.waits.as_ref().map(|waits| {
+        format!("These rates are a ceiling: {waits}, and how long is not simulated. Where that decides, measured rates are lower")
+    });
+    [Some(curve), ceiling, stop, error].into_iter().flatten().collect()
 }
 
 /// The rate at the most CPUs, as far as the model may be off.
@@ -141,7 +144,7 @@ fn stopping(one: &SimulatedOperation) -> Table {
     table
 }
 
-fn copies(copies: Copies) -> &'static str {
+pub(super) fn copies(copies: Copies) -> &'static str {
     match copies {
         Copies::One => "one",
         Copies::PerNode => "one a node",
@@ -165,11 +168,13 @@ fn method(curves: &OperationCurves) -> Vec<String> {
             ),
         };
         method.push(format!(
-            "{}: {operations} operations of {} on Linux {} repeated, {:.0} instructions each; {pace}",
+            "{}: {operations} operations of {} on Linux {} repeated, {:.0} instructions each; {pace}; {} us of simulated time \
+             at the most CPUs",
             one.operation,
             counted(one.recorded.len(), "task"),
             one.on,
-            one.instructions
+            one.instructions,
+            short(one.length_us)
         ));
         method.extend(one.warnings.iter().map(|warning| format!("{}: {warning}", one.operation)));
     }

@@ -42,7 +42,7 @@ fn recorded(
 }
 
 /// Operations a second, in millions.
-fn rate(recorded: &RecordedOperations, cpus: usize, apart: Option<usize>) -> f64 {
+fn rate(recorded: &RecordedOperations, cpus: usize, apart: &[usize]) -> f64 {
     let host = host();
     let conditions = Conditions::new(&host, 1, 400_000 * NS);
     point(recorded, &conditions, cpus, apart).unwrap().middle.rate() / 1e6
@@ -57,8 +57,8 @@ fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
     let nothing = recorded(&[], Copies::One, None);
     let empty = || RecordedOperation { then: 1000, ..RecordedOperation::default() };
     let nothing = RecordedOperations { tasks: vec![vec![empty()]], ..nothing };
-    near(rate(&nothing, 1, None), 1.0, "1000 instructions of 1 ns on one CPU");
-    near(rate(&nothing, 48, None), 48.0, "as many on each of 48");
+    near(rate(&nothing, 1, &[]), 1.0, "1000 instructions of 1 ns on one CPU");
+    near(rate(&nothing, 48, &[]), 48.0, "as many on each of 48");
     let entering =
         RecordedOperation { then: 400, own_lines: 10, copied_lines: 25, entries: 2, ..empty() };
     let of_one = |operation: RecordedOperation| RecordedOperations {
@@ -69,42 +69,42 @@ fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
     let sleeping = RecordedOperation { sleeps: 1, ..empty() };
     let entering = of_one(entering);
     near(
-        rate(&entering, 1, None),
+        rate(&entering, 1, &[]),
         0.5,
         "400 ns of instructions, 100 and 500 of lines, 1000 of calls",
     );
-    near(rate(&of_one(faulting), 1, None), 0.4, "and 500 of page faults");
+    near(rate(&of_one(faulting), 1, &[]), 0.4, "and 500 of page faults");
     let sleep_us = host().pace(Draw::Middle).sleep / (1000 * NS) as f64;
-    near(rate(&of_one(sleeping), 1, None), 1.0 / (1.0 + sleep_us), "and a sleep");
+    near(rate(&of_one(sleeping), 1, &[]), 1.0 / (1.0 + sleep_us), "and a sleep");
     let own = recorded(&[OwnAtomic], Copies::One, None);
-    near(rate(&own, 24, None), 24.0 * rate(&own, 1, None), "atomics of their own");
+    near(rate(&own, 24, &[]), 24.0 * rate(&own, 1, &[]), "atomics of their own");
     // Not of stores: a CPU goes on while its buffer waits for the line.
     for step in [Atomic(0), Compare(0)] {
         let one = recorded(&[step], Copies::One, None);
-        let (single, all) = (rate(&one, 1, None), rate(&one, 48, None));
+        let (single, all) = (rate(&one, 1, &[]), rate(&one, 48, &[]));
         assert!(all < 0.7 * 48.0 * single, "{step:?}: {single}, {all} on 48 CPUs");
         // Each task with a line of its own.
-        near(rate(&one, 48, Some(0)), 48.0 * single, "without the line");
+        near(rate(&one, 48, &[0]), 48.0 * single, "without the line");
         let pairs = recorded(&[step], Copies::PerPair, None);
-        assert!(rate(&pairs, 48, None) > 1.3 * all, "{step:?} on a line of two tasks");
+        assert!(rate(&pairs, 48, &[]) > 1.3 * all, "{step:?} on a line of two tasks");
     }
 }
 
 #[test]
 fn a_lock_lets_one_task_in_at_a_time_and_readers_together() {
-    use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Spin};
+    use RecordedLockKind::{Mutex, ReadWriteSpin, Semaphore, Sleeping, Spin};
     use RecordedStep::{Lock, LockShared, Unlock};
-    for kind in [Spin, Mutex, ReadWriteSpin, Semaphore] {
+    for kind in [Spin, Mutex, ReadWriteSpin, Semaphore, Sleeping] {
         let alone = recorded(&[Lock(0), Unlock(0)], Copies::One, Some(kind));
         // 200 instructions are inside.
-        let all = rate(&alone, 24, None);
+        let all = rate(&alone, 24, &[]);
         assert!(all < 5.0, "{kind:?}: {all} million a second, 200 ns inside each");
         if matches!(kind, ReadWriteSpin | Semaphore) {
             let readers = recorded(&[LockShared(0), Unlock(0)], Copies::One, Some(kind));
-            assert!(rate(&readers, 24, None) > all, "{kind:?}: readers exclude each other");
+            assert!(rate(&readers, 24, &[]) > all, "{kind:?}: readers exclude each other");
         }
         let nodes = recorded(&[Lock(0), Unlock(0)], Copies::PerNode, Some(kind));
-        assert!(rate(&nodes, 48, None) > 1.2 * rate(&alone, 48, None), "{kind:?}: one a node");
+        assert!(rate(&nodes, 48, &[]) > 1.2 * rate(&alone, 48, &[]), "{kind:?}: one a node");
     }
 }
 
@@ -113,7 +113,7 @@ fn what_contradicts_itself_is_refused() {
     let host = host();
     let conditions = Conditions::new(&host, 1, 100_000 * NS);
     let refused = |recorded: &RecordedOperations, cpus: usize, expected: &str| {
-        let why = format!("{:#}", point(recorded, &conditions, cpus, None).unwrap_err());
+        let why = format!("{:#}", point(recorded, &conditions, cpus, &[]).unwrap_err());
         assert!(why.contains(expected), "{why}");
     };
     let held = recorded(&[RecordedStep::Lock(0)], Copies::One, Some(RecordedLockKind::Spin));
