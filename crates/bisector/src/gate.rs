@@ -36,7 +36,7 @@ use store::Store;
 
 use self::cases::{NamedProgram, program};
 use self::exact::Counting;
-use self::laid_out::Left;
+use self::laid_out::{Left, one_case_s};
 use self::page_state::{of_case, page_state};
 use self::rounds::Rounds;
 use self::same::may_be_read;
@@ -278,10 +278,14 @@ impl Gating<'_> {
         Ok(counted.map(|counted| (answer(counted), None)))
     }
 
+    /// Seconds that other layouts of both builds take.
+    fn layouts_s(&self) -> f64 {
+        self.builds.iter().map(|build| build.seconds).sum::<f64>() * f64::from(LAYOUTS)
+    }
+
     /// The share of the budget for other layouts: their builds, and as long again for their runs as there is at least.
     fn for_layouts(&self, budget_s: f64) -> f64 {
-        let both_s: f64 = self.builds.iter().map(|build| build.seconds).sum();
-        let builds = both_s * f64::from(LAYOUTS) / budget_s;
+        let builds = self.layouts_s() / budget_s;
         (FOR_LAYOUTS / 2.0 + builds).clamp(FOR_LAYOUTS, FOR_LAYOUTS_MAX)
     }
 
@@ -305,8 +309,14 @@ impl Gating<'_> {
         let seen: BTreeMap<String, f64> = seen.collect();
         let mut open = answer.open_cases();
         for number in 2..=ROUNDS_MAX {
-            let left_s = budget_s * share - spent_s;
             let run_s = spent_s / answer.runs.max(1) as f64;
+            let for_layouts_s = budget_s * (1.0 - share);
+            let for_layouts_s = if answer.has_change() {
+                for_layouts_s
+            } else {
+                one_case_s(self.layouts_s(), run_s).min(for_layouts_s)
+            };
+            let left_s = budget_s - for_layouts_s - spent_s;
             let one = |(case, worse_by): &(String, f64)| OpenCase {
                 worse_by: *worse_by,
                 could_see: seen.get(case).copied(),

@@ -56,6 +56,13 @@ pub struct GateAnswer {
 }
 
 impl GateAnswer {
+    /// Whether a case changed, for the worse or the better.
+    pub(super) fn has_change(&self) -> bool {
+        let changed =
+            |case: &GatedCase| matches!(case.is, GateVerdict::Worse | GateVerdict::Better);
+        self.cases.iter().any(changed)
+    }
+
     /// Cases that further blocks may show to be worse, with how much worse they seem, as a logarithm: they cannot be told, or
     /// they are worse by less than what matters as it seems, and by more as it may be.
     pub(super) fn open_cases(&self) -> Vec<(String, f64)> {

@@ -26,6 +26,13 @@ const ERRORS_BETWEEN: f64 = 2.353;
 /// What four layouts of equal speed stay below in 95 %: chi-squared with three degrees of freedom.
 const ALIKE_MAX: f64 = 7.815;
 
+/// What one case asks for in other layouts, in s, where their builds and a run of it take so long: as much stays for a case
+/// that turns out to have changed in the end.
+pub(super) fn one_case_s(builds_s: f64, run_s: f64) -> f64 {
+    let runs = 2 * LAYOUT_RUNS * 2 * LAYOUTS;
+    builds_s + f64::from(runs) * run_s
+}
+
 /// What is left of the budget, and what a run takes.
 #[derive(Clone, Copy)]
 pub(super) struct Left {
@@ -175,7 +182,12 @@ fn confirms(changes: &[Vec<f64>], found: f64, margin: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::confirms;
+    use super::{confirms, one_case_s};
+
+    #[test]
+    fn one_case_has_time_for_twice_the_runs_of_each_layout_of_both_sides() {
+        assert_eq!(one_case_s(10.0, 0.25), 10.0 + 20.0 * 8.0 * 0.25);
+    }
 
     #[test]
     fn a_slowdown_stands_where_other_layouts_bear_it_out() {
