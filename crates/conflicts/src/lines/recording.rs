@@ -20,7 +20,7 @@ use crate::image::Place;
 /// The recorded operations of a trace, of which `lines` has made the rows. The first window has this many operations.
 pub fn recorded(trace: &Trace, lines: &Lines, operations: f64) -> RecordedOperations {
     let mut recording = Recording::new(trace, lines, operations);
-    recording.owns_alone = trace.steps.iter().all(|of_cpu| recording.owns_alone(&of_cpu.steps));
+    recording.owns_alone &= trace.steps.iter().all(|of_cpu| recording.owns_alone(&of_cpu.steps));
     let tasks: Vec<Vec<RecordedOperation>> =
         trace.steps.iter().map(|of_cpu| recording.operations(of_cpu)).collect();
     let operations = tasks.iter().map(Vec::len).sum();
@@ -202,8 +202,10 @@ impl<'a> Recording<'a> {
             lines.push(RecordedLine { member: known.name_of_line(*line, accesses), copies });
             contended.insert(*line, index);
         }
-        let is_waiting = |at: u64| known.image.function(at).is_some_and(|name| name == "schedule");
-        let mut executed = trace.executions.iter();
+        let executes = |function: &str| {
+            let is_it = |at: u64| known.image.function(at).is_some_and(|name| name == function);
+            trace.executions.iter().any(|executed| is_it(executed.instruction))
+        };
         Recording {
             known,
             contended,
@@ -211,9 +213,10 @@ impl<'a> Recording<'a> {
             locks: Vec::new(),
             lock_at: HashMap::new(),
             calls: HashMap::new(),
-            owns_alone: false,
+            // Who finds a file locked waits by this function.
+            owns_alone: executes("__locks_insert_block"),
             waiting: BTreeMap::new(),
-            waited: executed.any(|executed| is_waiting(executed.instruction)),
+            waited: executes("schedule"),
             waits_recorded: false,
             later: executed_by_operation(trace, 2) / executed_by_operation(trace, 1).max(1.0),
             interrupting: 0,
@@ -309,7 +312,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Whether each object is listed by its first owner: both words of an empty list change then, and one of a list that has
-    /// owners. Traced tasks seldom wait for each other, but those who may own an object together do so soon.
+    /// owners. Tasks that do not exclude each other may never meet, and look the same: one task must have waited, too.
     fn owns_alone(&mut self, steps: &[Step]) -> bool {
         let calls: Vec<Call> = steps.iter().map(|step| self.call(instruction(step))).collect();
         let all: Vec<(&Step, Call)> = steps.iter().zip(calls).collect();
