@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use crate::quantity::{COUNTS, plain};
+
 /// Parses the size of a file system, a disk or a guest's memory, in bytes; k, M, G and T are powers of
 /// 1024. The size must be at least 1 MiB and below 1 PiB.
 pub fn bytes(text: &str) -> Result<u64> {
@@ -21,28 +23,15 @@ pub fn bytes(text: &str) -> Result<u64> {
     })
 }
 
-/// A number as people write it: 1,650 or 1.5M, also with the word behind it: 1.5 Mops, 12 kops/s. `None` for 10,5, which may
-/// be ten and a half.
+/// A number as people write it: 1,650 or 1.5M, also with the word behind it: 1.5 Mops, 12 kops/s. `None` for 10,5 and
+/// 0,125, which may have a decimal comma.
 pub fn number(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && !"+-.,eE".contains(c));
     let (digits, word) = text.split_at(end.unwrap_or(text.len()));
     let word = word.trim().trim_end_matches("/s").trim_end_matches("ops");
-    let factor = match word {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        _ => return None,
-    };
-    let whole = digits.split('.').next().unwrap_or_default();
-    let mut groups = whole.split(',');
-    let is_first = |group: &str| (1..=3).contains(&group.trim_start_matches('-').len());
-    let are_groups = groups.next().is_some_and(is_first) && groups.all(|group| group.len() == 3);
-    if whole.contains(',') && !are_groups {
-        return None;
-    }
-    let number = digits.replace(',', "").parse::<f64>().ok()? * factor;
-    Some(number).filter(|number| number.is_finite())
+    let prefix = || COUNTS.iter().find(|(prefix, _)| *prefix == word).map(|(_, factor)| *factor);
+    let factor = if word.is_empty() { 1.0 } else { prefix()? };
+    plain(digits).map(|number| number * factor).filter(|number| number.is_finite())
 }
 
 /// Parses a short time, `200ns`, `2us`, `1.5ms` or `1s`, as whole ns.
@@ -167,7 +156,7 @@ mod tests {
         ] {
             assert_eq!(number(text), Some(expected), "{text}");
         }
-        for wrong in ["", "M", "10,5", "1.2MB/s", "fast", "1kk", "inf", "1e999"] {
+        for wrong in ["", "M", "10,5", "0,125", "1.2MB/s", "fast", "1kk", "inf", "1e999"] {
             assert_eq!(number(wrong), None, "{wrong}");
         }
     }

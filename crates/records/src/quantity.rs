@@ -67,7 +67,7 @@ const OTHERS: [&str; 16] = [
 ];
 
 /// Prefixes of counts.
-const COUNTS: [(&str, f64); 5] = [("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
+pub const COUNTS: [(&str, f64); 5] = [("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
 
 impl Quantity {
     /// The number that a text begins with. What follows it matters: `1` of `1m3.2s` is no number by itself.

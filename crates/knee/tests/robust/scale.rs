@@ -277,7 +277,7 @@ fn three_numbers_of_threads_are_a_curve_without_a_law() {
     {
         assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
     }
-    // Of what is no number of tasks, three are settings to compare.
+    // Three sizes are settings to compare, no axis.
     fs::write(home.path("sizes.csv"), "metric,value,size\nms,5,1\nms,6,2\nms,7,4\n").unwrap();
     assert_eq!(home.run("record import sizes.csv").status.code(), Some(0));
     let shown: Value = serde_json::from_str(&home.run("show last --json").stdout).unwrap();
