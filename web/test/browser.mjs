@@ -26,6 +26,9 @@ export async function start() {
 /** A page of the file, with all that it asked for and said. */
 export async function open(browser, address, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  // The server shows a page that grows again in a twentieth of the time only: where showing it takes two seconds, 40 s
+  // pass until there is more to see.
+  context.setDefaultTimeout(150_000);
   const page = await context.newPage();
   const requests = [];
   const said = [];
