@@ -252,7 +252,10 @@ fn fold_processes(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
     let mut parts = Vec::new();
     rows_of_processes(difference, &mut Vec::new(), is - was, &mut parts);
     parts.retain(|(_, row)| row.own_ns * (is - was) > 0.0);
-    let is_part = |cause: &Cause| parts.iter().any(|(path, _)| cause.path.starts_with(path));
+    // The whole workload is a cause where none of its rows surely changed: then the counted processes say more.
+    let is_part = |cause: &Cause| {
+        cause.path == [WORK] || parts.iter().any(|(path, _)| cause.path.starts_with(path))
+    };
     let own_ns: f64 = parts.iter().map(|(_, row)| row.own_ns).sum();
     if own_ns / difference.own_ns < PROCESSES_MIN || !causes.iter().any(is_part) {
         return causes;

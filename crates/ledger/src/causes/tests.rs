@@ -61,6 +61,21 @@ fn many_processes_are_one_cause_and_not_their_page_faults() {
     let names: Vec<&str> = causes.iter().map(|cause| cause.change.name.as_str()).collect();
     assert_eq!(names, ["processes"]);
     assert!((causes[0].own_ns / (59.0 * 46.0) - 1.0).abs() < 0.02, "{}", causes[0].own_ns);
+
+    // Where the times of all rows are too noisy to be causes, the workload as a whole may still be one.
+    let whole = Cause {
+        path: vec![WORK.to_string()],
+        own_ns: difference.own_ns,
+        change: RowChange { name: WORK.to_string(), ..difference.clone() },
+        p: 0.001,
+        parts: Vec::new(),
+        with: Vec::new(),
+    };
+    let folded = folding::fold(vec![whole], &difference);
+    assert_eq!(
+        folded.iter().map(|cause| cause.change.name.as_str()).collect::<Vec<_>>(),
+        ["processes"]
+    );
 }
 
 /// Checks the names of causes of a difference, each with those of what is told with it.
