@@ -6,7 +6,9 @@
 //! - A trace is of the workload's defaults, with two processes in a guest's tmpfs, on the kernel of `--kernel`. Where this
 //!   host's kernel file is missing, that is the nearest release of a distribution, and differences of kernels are misses.
 //! - The guest has huge pages where this host has them: else a page fault there is another operation.
-//! - A rate is the median of three runs of 0.1 s in `--dir`, a tmpfs as in the guest, with one process on each CPU.
+//! - A rate is the median of three runs of 0.1 s in `--dir`, a tmpfs as in the guest, with one process on each CPU. It counts
+//!   if a line moved between the CPUs as fast before and after them as the model says: a hypervisor moves virtual CPUs, and
+//!   then the model is of another host.
 //! - *Ratio*: the rate at 2 CPUs over that at 1, simulated over measured. Nothing is fitted.
 //! - *Ratio with a rate*: the same where the measured rate of one CPU is given (`--rate`), as a user would.
 //! - *Rate*: that at 1 CPU, simulated over measured. One number is fitted for the whole host, the time of an instruction: for
@@ -19,17 +21,20 @@
 //! charged every line of a task's own. That only lines which the operation before did not use cost time came after it, so what
 //! later runs say of rates on that host is no longer blind. That knee's own locks and mechanisms run from their source, what an
 //! instruction and a page fault cost, and that hits are in the time of an instruction, came after the third run, with all of its
-//! rows in sight. So did, after the fourth, how instructions and atomic ones of a source add, when a
-//! waiting CPU notices, and that `keep` is of changes with a release between them.
+//! rows in sight. So did, after the fourth, how instructions and atomic ones of a source add, and when a
+//! waiting CPU notices; and after the fifth, that the kernel executes an instruction in another time than user code, that
+//! the instructions of a source are spread over its accesses, and that a task which waits in the kernel sleeps at once.
 //!
 //! With `--records DIR` the model, traces and rates are kept there, and used again by the next run.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::env::temp_dir;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use described_hosts::Draw;
 use serde_json::{Value, json};
 
 use crate::ceilings::answer;
@@ -49,7 +54,14 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let home = fresh_directory(&temp_dir())?;
     let kept = options.records.clone().unwrap_or_else(|| home.path().join("kept"));
     fs::create_dir_all(&kept).with_context(|| format!("making {}", kept.display()))?;
-    let lab = Lab { bench, home: home.path(), kept: &kept, kernel, directory: &options.dir };
+    let lab = Lab {
+        bench,
+        home: home.path(),
+        kept: &kept,
+        kernel,
+        directory: &options.dir,
+        is_as_described: Cell::new(false),
+    };
     lab.describe_host()?;
     let mut names = lab.workloads()?;
     names.retain(|name| options.test.is_empty() || options.test.contains(name));
@@ -81,6 +93,8 @@ struct Lab<'a> {
     kernel: &'a Path,
     /// The folder of measured file operations.
     directory: &'a Path,
+    /// Whether the host was as its model says when somebody last looked.
+    is_as_described: Cell<bool>,
 }
 
 impl Lab<'_> {
@@ -92,10 +106,28 @@ impl Lab<'_> {
         let file = self.file(HOST);
         if !file.exists() {
             eprintln!("at-home: describing this host");
-            let described = output(self.bench.knee(self.home).args(["doctor", "calibrate"]))?;
-            fs::write(&file, described.stdout)?;
+            fs::write(&file, self.calibrated()?)?;
         }
         Ok(())
+    }
+
+    /// This host's model, as it is now.
+    fn calibrated(&self) -> Result<String> {
+        let described = output(self.bench.knee(self.home).args(["doctor", "calibrate"]))?;
+        Ok(String::from_utf8(described.stdout)?)
+    }
+
+    /// Looks whether a line now moves between CPUs about as fast as the model says.
+    fn still_as_described(&self) -> Result<bool> {
+        const NEAR: f64 = 1.5;
+        let transfer = |text: &str| -> Result<f64> {
+            let host = described_hosts::parse("this host", text)?.host(Draw::Middle);
+            Ok(host.transfers.last().context("a host without distances")?.load_modified as f64)
+        };
+        let now = transfer(&self.calibrated()?)?;
+        let described = transfer(&fs::read_to_string(self.file(HOST))?)?;
+        self.is_as_described.set((1.0 / NEAR..=NEAR).contains(&(now / described)));
+        Ok(self.is_as_described.get())
     }
 
     /// The names of all workloads, in their order.
@@ -146,8 +178,13 @@ impl Lab<'_> {
 
     /// A workload's rates on 1 and 2 CPUs here, in operations a second.
     fn measured(&self, name: &str) -> Result<[f64; 2]> {
+        // How often it may take until CPUs that moved apart, or together, are as before.
+        const TRIES: usize = 20;
         let file = self.file(&format!("{name}.rates"));
-        if !file.exists() {
+        for _ in 0..TRIES {
+            if file.exists() || !(self.is_as_described.get() || self.still_as_described()?) {
+                continue;
+            }
             let mut run = self.bench.knee(self.home);
             run.args(["run", name, "--cpus", "1-2", "--seconds", SECONDS, "--blocks", BLOCKS]);
             output(run.args(["--yes", "--dir"]).arg(self.directory)).context("measuring")?;
@@ -157,9 +194,12 @@ impl Lab<'_> {
                 let metrics = &shown["curves"][0]["cells"][cell]["metrics"];
                 metrics["operations_per_s"]["median"].as_f64().context("no measured rate")
             };
-            fs::write(&file, json!([rate(0)?, rate(1)?]).to_string())?;
+            if self.still_as_described()? {
+                fs::write(&file, json!([rate(0)?, rate(1)?]).to_string())?;
+            }
         }
-        Ok(serde_json::from_str(&fs::read_to_string(file)?)?)
+        let rates = fs::read_to_string(file).context("the distance of the CPUs kept changing")?;
+        Ok(serde_json::from_str(&rates)?)
     }
 
     fn simulated(&self, name: &str, rate: Option<f64>) -> Result<Simulated> {

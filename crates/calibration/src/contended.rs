@@ -29,12 +29,9 @@ impl Storm {
     }
 }
 
-/// Lets all CPUs change one word, and after each change store to its line as who releases a lock does. Changes that
-/// nothing separates follow each other within a CPU's pipeline, faster than any other CPU gets the line: no loop of a lock
-/// or a counter does only that.
+/// Lets all CPUs change one word.
 pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
-    let (line, stop) = (Line::<[AtomicU64; 2]>::default(), Line::<AtomicBool>::default());
-    let [word, released] = &*line;
+    let (word, stop) = (Line::<AtomicU64>::default(), Line::<AtomicBool>::default());
     let part = |index: usize, meeting: &Meeting| {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
@@ -50,7 +47,6 @@ pub fn storms(cpus: &[u32]) -> io::Result<Vec<Storm>> {
             while !is_over() {
                 for _ in 0..256 {
                     let seen = word.fetch_add(1, Relaxed);
-                    released.store(seen, Release);
                     turns += u64::from(seen != last.wrapping_add(1));
                     (changes, last) = (changes + 1, seen);
                 }

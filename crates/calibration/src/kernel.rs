@@ -1,6 +1,9 @@
 //! The costs of sleeping, waking and interrupting: system calls, timed on the calling CPU and on the
 //! CPU that they affect.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
@@ -43,6 +46,74 @@ pub fn no_call(cpu: u32) -> io::Result<Vec<f64>> {
     };
     let part = |_: usize, _: &Meeting| (0..ROUNDS).map(|_| each(call)).collect();
     Ok(together(&[cpu], part)?.swap_remove(0))
+}
+
+/// What the kernel does for an operation of two calls, and the instructions that it executes for both: counted on Linux 6.18
+/// for amd64 with `knee conflicts pipe unix_socket mmap_munmap`.
+type CountedCalls = (u32, fn() -> io::Result<Box<dyn FnMut()>>);
+
+#[cfg(target_arch = "x86_64")]
+const COUNTED: [CountedCalls; 3] = [(1865, pipe), (4062, unix_socket), (11_696, mapping)];
+#[cfg(not(target_arch = "x86_64"))]
+const COUNTED: [CountedCalls; 0] = [];
+
+/// The times of an instruction of the kernel in ns, of each of [`COUNTED`], less the time of an empty call for each call. None
+/// on an architecture without counts.
+pub fn instruction(cpu: u32, call_ns: f64) -> io::Result<Vec<f64>> {
+    let part = |_: usize, _: &Meeting| -> io::Result<Vec<f64>> {
+        let mut times = Vec::new();
+        for (instructions, prepared) in COUNTED {
+            let mut operate = prepared()?;
+            let time = |_| (each(&mut operate) - 2.0 * call_ns) / f64::from(instructions);
+            times.extend((0..ROUNDS).map(time));
+        }
+        Ok(times)
+    };
+    together(&[cpu], part)?.swap_remove(0)
+}
+
+/// A byte through a pipe.
+fn pipe() -> io::Result<Box<dyn FnMut()>> {
+    let mut ends = [0; 2];
+    // SAFETY: the kernel writes two live ints.
+    passing(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, ends)
+}
+
+/// A byte from one Unix socket to another.
+fn unix_socket() -> io::Result<Box<dyn FnMut()>> {
+    let (mut ends, kind) = ([0; 2], libc::SOCK_STREAM | libc::SOCK_CLOEXEC);
+    // SAFETY: the kernel writes two live ints.
+    let made = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) };
+    passing(made, ends)
+}
+
+/// Passes a byte from the second of both ends, just made, to the first.
+fn passing(made: libc::c_int, ends: [libc::c_int; 2]) -> io::Result<Box<dyn FnMut()>> {
+    if made != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: both were just opened, and nothing else owns them.
+    let [mut to, mut from] = ends.map(|end| unsafe { File::from_raw_fd(end) });
+    let mut byte = [0];
+    Ok(Box::new(move || {
+        let _ = from.write_all(&byte).and_then(|()| to.read_exact(&mut byte));
+    }))
+}
+
+/// Memory that is mapped, not touched, and unmapped.
+fn mapping() -> io::Result<Box<dyn FnMut()>> {
+    const BYTES: usize = 128 << 20;
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    Ok(Box::new(move || {
+        // SAFETY: nothing lies where the kernel chooses to map it, and nothing uses it.
+        unsafe {
+            let at = libc::mmap(ptr::null_mut(), BYTES, access, kind, -1, 0);
+            if at != libc::MAP_FAILED {
+                libc::munmap(at, BYTES);
+            }
+        }
+    }))
 }
 
 /// The time of a futex(2) that wakes no task, in ns.

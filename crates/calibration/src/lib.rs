@@ -259,7 +259,7 @@ fn held(keep: f64, atomic: f64) -> f64 {
 
 fn contention(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let atomic = measured.median("costs.atomic");
-    let how = "two CPUs change a word and release it: changes by one CPU before the line moves";
+    let how = "two CPUs change a word: changes by one CPU before the line moves";
     let how_busy = format!("{how}, and the time of such a turn");
     let (mut all_keep, mut all_busy, mut all_notice) = (Vec::new(), Vec::new(), Vec::new());
     for distance in layout.distances().into_iter().filter(|distance| *distance != DISTANCES[0]) {
@@ -330,6 +330,12 @@ fn system_calls(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     let cpus = layout.neighbours();
     let how = "a system call of a number that the kernel lacks";
     measured.ns("costs.call", &kernel::no_call(cpus[0])?, how);
+    let instructions = kernel::instruction(cpus[0], measured.median("costs.call"))?;
+    if !instructions.is_empty() {
+        let how = "a byte through a pipe, one through a socket, a mapping made and removed, less the calls: by the instructions \
+                   that Linux 6.18 executes for them";
+        measured.ns("costs.kernel_instruction", &instructions, how);
+    }
     let how = "first reads of pages of zeros";
     measured.ns("costs.fault", &kernel::page_fault(cpus[0], FirstUse::Read)?, how);
     let wakes = kernel::wake_nobody(cpus[0])?;

@@ -143,8 +143,9 @@ pub const COSTS: [&str; 20] = [
 ];
 
 /// Costs that a file may leave out. Then links and memories have unlimited bandwidth, waiting CPUs notice what they wait
-/// for when it arrives, and virtual CPUs have no costs of their own and no pause-loop exiting.
-pub const OPTIONAL: [&str; 12] = [
+/// for when it arrives, virtual CPUs have no costs of their own and no pause-loop exiting, and the kernel executes an
+/// instruction in the same time as user code.
+pub const OPTIONAL: [&str; 13] = [
     "link",
     "memory",
     "notice",
@@ -153,6 +154,7 @@ pub const OPTIONAL: [&str; 12] = [
     "ple_window",
     "ple_gap",
     "instruction",
+    "kernel_instruction",
     "call",
     "fault",
     "own_line",
@@ -454,14 +456,27 @@ impl DescribedHost {
         fixed
     }
 
-    /// The costs of a CPU's own work with a value drawn from each range.
-    pub fn pace(&self, draw: Draw) -> Pace {
+    /// The host whose instructions take this many times as long.
+    pub fn with_slower_instructions(&self, times: f64) -> DescribedHost {
+        ["costs.instruction", "costs.kernel_instruction"].iter().fold(self.clone(), |host, name| {
+            let middle = host.numbers.get(*name).map_or(0.0, |number| number.middle);
+            host.with_value(name, times * middle)
+        })
+    }
+
+    /// The costs of a CPU's own work, of whose instructions user code executes this share and the kernel the rest, or all
+    /// where it is not known; with a value drawn from each range.
+    pub fn pace(&self, draw: Draw, user_share: Option<f64>) -> Pace {
         let number = |name: &str| {
             let name = format!("costs.{name}");
             self.numbers.get(&name).map_or(0.0, |number| number.draw(draw, &name))
         };
+        let user = number("instruction");
+        let kernel =
+            if self.has("kernel_instruction") { number("kernel_instruction") } else { user };
+        let user_share = user_share.unwrap_or(0.0);
         Pace {
-            instruction: number("instruction"),
+            instruction: user_share * user + (1.0 - user_share) * kernel,
             call: number("call"),
             fault: number("fault"),
             sleep: number("park") + number("switch"),
@@ -589,6 +604,23 @@ mod tests {
         let line = "[costs]\nnotice = { assumed = \"6 ns\", why = \"a test\" }";
         let notice = |text: &str| parse("x", text).unwrap().host(Draw::Middle).costs.notice;
         assert_eq!([notice(text), notice(&text.replacen("[costs]", line, 1))], [0, 6000]);
+    }
+
+    #[test]
+    fn the_kernel_may_have_an_instruction_time_of_its_own() {
+        let text = HOSTS.iter().find(|(name, _)| *name == "westmere-ex-8s").unwrap().1;
+        let times = |lines: &str, slower: f64| {
+            let text = text.replacen("[costs]", &format!("[costs]\n{lines}"), 1);
+            let host = parse("x", &text).unwrap().with_slower_instructions(slower);
+            [None, Some(0.5), Some(1.0)]
+                .map(|user_share| host.pace(Draw::Middle, user_share).instruction.round())
+        };
+        let user = "instruction = { assumed = \"0.1 ns\", why = \"a test\" }";
+        let both =
+            format!("{user}\nkernel_instruction = {{ assumed = \"0.3 ns\", why = \"a test\" }}");
+        assert_eq!(times(user, 1.0), [100.0; 3]);
+        assert_eq!(times(&both, 1.0), [300.0, 200.0, 100.0]);
+        assert_eq!(times(&both, 2.0), [600.0, 400.0, 200.0]);
     }
 
     #[test]

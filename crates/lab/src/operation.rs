@@ -105,7 +105,7 @@ fn curve(
         recorded: recorded.tasks.iter().map(Vec::len).collect(),
         instructions: recorded.instructions(),
         one_cpu,
-        instruction_ns: host.pace(Draw::Middle).instruction / NS as f64,
+        instruction_ns: host.pace(Draw::Middle, recorded.user_share).instruction / NS as f64,
         length_us: conditions.length as f64 / (1000 * NS) as f64,
         points: all.iter().map(operation_point).collect(),
         stops,
@@ -171,7 +171,7 @@ fn conditions<'a>(
     // Steps that a simulation does within seconds, and operations that a task does even so.
     const STEPS: f64 = 150e6;
     const FEWEST: f64 = 20.0;
-    let pace = host.pace(Draw::Middle);
+    let pace = host.pace(Draw::Middle, recorded.user_share);
     let operation_ns = recorded.instructions() * pace.instruction / NS as f64;
     let steps = recorded.steps().max(1.0) * cpus as f64;
     let most_ns = operation_ns * (STEPS / steps).max(FEWEST);
@@ -193,7 +193,7 @@ fn fitted(
     rate: f64,
 ) -> Result<DescribedHost> {
     let conditions = Conditions { draws: 0, ..conditions(recorded, host, flags, 1) };
-    let instruction = host.pace(Draw::Middle).instruction;
+    let instruction = host.pace(Draw::Middle, recorded.user_share).instruction;
     let work_ps = recorded.instructions() * instruction;
     let one_ps = |host: &DescribedHost| -> Result<f64> {
         Ok(1e12 / point(recorded, &Conditions { host, ..conditions.clone() }, 1)?.middle.rate())
@@ -201,7 +201,7 @@ fn fitted(
     let wanted_ps = match operation_sources::source(&recorded.operation) {
         // See there how both times add.
         Some(_) => {
-            let atomic_ps = one_ps(&host.with_value("costs.instruction", 0.0))?;
+            let atomic_ps = one_ps(&host.with_slower_instructions(0.0))?;
             ((1e12 / rate).powi(2) - atomic_ps.powi(2)).max(0.0).sqrt()
         }
         None => 1e12 / rate - (one_ps(host)? - work_ps),
@@ -212,7 +212,7 @@ fn fitted(
         recorded.operation,
         recorded.instructions()
     );
-    Ok(host.with_value("costs.instruction", instruction * wanted_ps / work_ps))
+    Ok(host.with_slower_instructions(wanted_ps / work_ps))
 }
 
 /// Members without whose lines more operations would be done, the most first.
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(length(10, 1), length(10, 96));
         assert_eq!(length(4000, 1), length(10, 1));
         assert!(length(4000, 96) < length(4000, 1));
-        let pace = host.pace(Draw::Middle).instruction;
+        let pace = host.pace(Draw::Middle, None).instruction;
         assert!(length(4000, 96) as f64 >= 20.0 * 1000.0 * pace - NS as f64, "some operations");
     }
 }

@@ -22,10 +22,10 @@ pub fn source(operation: &str) -> Option<Subject> {
 
 /// The source on this many CPUs, a task on each, with all draws.
 ///
-/// The time of an instruction has accesses to lines at hand. Where lines come from other CPUs, the other instructions wait
-/// for them. On one CPU they are executed beside atomic ones: both times add like the sides of a right angle, which is no
-/// law, but within a sixth of 20 of 27 locks and mechanisms on an EPYC. Of a lock, the other instructions are charged
-/// inside of it: the CPU asks for the next line while it executes what lies before.
+/// The other instructions are spread over the accesses of the source that are not atomic: so they lie inside locks and
+/// outside as they do in the source. Where lines come from other CPUs, they wait for them. On one CPU they are executed
+/// beside atomic ones: both times add like the sides of a right angle, which is no law, but within a sixth of 20 of 27
+/// locks and mechanisms on an EPYC.
 ///
 /// # Errors
 /// A host that cannot run the source.
@@ -35,25 +35,30 @@ pub fn point(
     conditions: &Conditions,
     cpus: usize,
 ) -> Result<SimulatedPoint> {
-    let host = conditions.host.with_value("costs.load", 0.0).with_value("costs.store", 0.0);
-    let conditions = Conditions { host: &host, ..conditions.clone() };
     let (mut runs, mut placements) = (Vec::new(), Vec::new());
-    for (draw, conditions) in draws(&conditions) {
+    for (draw, conditions) in draws(conditions) {
         placements.push(conditions.placement);
-        let run = |own_ns: f64, cpus: usize| {
-            let load = load(subject, own_ns.round() as u64);
-            let once = OneDraw { load, conditions: &conditions, draw, cpus, tasks: cpus };
-            simulated(subject, &once)
+        let run = |access_ps: f64, outside_ns: f64, cpus: usize| {
+            let host = ["costs.load", "costs.store"]
+                .iter()
+                .fold(conditions.host.clone(), |host, cost| host.with_value(cost, access_ps));
+            let conditions = Conditions { host: &host, ..conditions.clone() };
+            let load = load(outside_ns.round() as u64);
+            simulated(subject, &OneDraw { load, conditions: &conditions, draw, cpus, tasks: cpus })
         };
-        let own_ns = recorded.instructions() * host.pace(draw).instruction / NS as f64;
-        let beside_ns = match cpus {
-            1 => {
-                let atomic_ns = 1e9 / run(0.0, 1)?.rate();
-                atomic_ns.hypot(own_ns) - atomic_ns
-            }
-            _ => own_ns,
-        };
-        runs.push(run(beside_ns, cpus)?);
+        let alone_ns = |access_ps: f64| -> Result<f64> { Ok(1e9 / run(access_ps, 0.0, 1)?.rate()) };
+        let atomic_ns = alone_ns(0.0)?;
+        let accesses = (alone_ns(NS as f64)? - atomic_ns).round();
+        let pace = conditions.host.pace(draw, Some(1.0));
+        // What the kernel does for a source has costs of its own: going to sleep, waking, interrupts.
+        let instructions = recorded.instructions() * recorded.user_share.unwrap_or(1.0);
+        let own_ns = instructions * pace.instruction / NS as f64;
+        let beside_ns = if cpus == 1 { atomic_ns.hypot(own_ns) - atomic_ns } else { own_ns };
+        runs.push(if accesses > 0.0 {
+            run(beside_ns * NS as f64 / accesses, 0.0, cpus)?
+        } else {
+            run(0.0, beside_ns, cpus)?
+        });
     }
     let rates = runs.iter().map(|run| run.rate()).collect();
     let middle = runs.swap_remove(0);
@@ -61,8 +66,7 @@ pub fn point(
 }
 
 /// The load of the workload with its defaults: nine readers to a writer, where a lock has readers.
-fn load(subject: &Subject, own_ns: u64) -> LockLoad {
+fn load(outside_ns: u64) -> LockLoad {
     const READS_OF_100: u32 = 90;
-    let (work_ns, hold_ns) = if subject.is_lock() { (0, own_ns) } else { (own_ns, 0) };
-    LockLoad { start_within_ns: 100, ..LockLoad::steady(work_ns, hold_ns, READS_OF_100) }
+    LockLoad { start_within_ns: 100, ..LockLoad::steady(outside_ns, 0, READS_OF_100) }
 }

@@ -83,15 +83,19 @@ impl Once<'_> {
         ensure!(self.cpus <= described.cpus(), "{} has {} CPUs", described.name, described.cpus());
         let order = described.topology().ordered(self.conditions.placement);
         let used: Vec<usize> = order[..self.cpus].iter().map(|cpu| cpu.cpu as usize).collect();
-        let mut host = described.host(self.draw);
+        let (mut host, pace) =
+            (described.host(self.draw), described.pace(self.draw, self.recorded.user_share));
         // The time of an instruction has accesses to lines at hand.
         (host.costs.load, host.costs.store) = (0, 0);
+        // A task that waits in the kernel does so at once, and its way off the CPU is part of the time until it runs again.
+        host.costs.wake_latency += host.costs.park.saturating_sub(host.costs.wake);
+        host.costs.park = 0;
+        host.costs.wake = host.costs.wake.saturating_sub(pace.call as u64);
         let lines = self.recorded.lines.len();
         let region = Region::new((1 << 20) + lines * described.cpus() * 128)?;
         let nodes: Vec<u16> = used.iter().map(|cpu| host.cpus[*cpu].node).collect();
         let memory =
             Memory::new(&region, self.recorded, described.cpus(), &used, &nodes, self.apart);
-        let pace = described.pace(self.draw);
         let task = |m: &Simulated, task: usize| {
             let operations = &self.recorded.tasks[task % self.recorded.tasks.len()];
             let mut player =

@@ -29,6 +29,7 @@ pub fn recorded(trace: &Trace, lines: &Lines, operations: f64) -> RecordedOperat
         lines: recording.lines,
         locks: recording.locks,
         tasks,
+        user_share: Some(user_share(trace)),
         waits,
         warnings,
         ..RecordedOperations::default()
@@ -61,6 +62,10 @@ struct Recording<'a> {
     calls: HashMap<u64, Call>,
     /// Operations that wait for what is not simulated, by the function that calls `schedule` first.
     waiting: BTreeMap<String, usize>,
+    /// Whether a task waited for an object that another one owned.
+    met: bool,
+    /// Operations that own an object which all tasks share, where no task waited for one.
+    unmet: usize,
     /// Whether an object never has two owners.
     owns_alone: bool,
     /// Whether operations wait, recorded ones or others, and whether recorded ones do.
@@ -206,6 +211,8 @@ impl<'a> Recording<'a> {
             let is_it = |at: u64| known.image.function(at).is_some_and(|name| name == function);
             trace.executions.iter().any(|executed| is_it(executed.instruction))
         };
+        // Who finds a file locked waits by this function.
+        let met = executes("__locks_insert_block");
         Recording {
             known,
             contended,
@@ -213,8 +220,9 @@ impl<'a> Recording<'a> {
             locks: Vec::new(),
             lock_at: HashMap::new(),
             calls: HashMap::new(),
-            // Who finds a file locked waits by this function.
-            owns_alone: executes("__locks_insert_block"),
+            met,
+            unmet: 0,
+            owns_alone: met,
             waiting: BTreeMap::new(),
             waited: executes("schedule"),
             waits_recorded: false,
@@ -251,6 +259,9 @@ impl<'a> Recording<'a> {
     fn operation(&mut self, steps: &[Step]) -> Made {
         let calls: Vec<Call> = steps.iter().map(|step| self.call(instruction(step))).collect();
         self.interrupting += usize::from(calls.contains(&Call::Interrupts));
+        let owns =
+            |(step, call): (&Step, &Call)| *call == Call::Owns && self.object(step).is_some();
+        self.unmet += usize::from(!self.met && steps.iter().zip(&calls).any(owns));
         let takings = self.takings(steps, &calls);
         let ownings = self.ownings(steps, &calls, &takings);
         let copying = copying(steps);
@@ -451,6 +462,13 @@ impl<'a> Recording<'a> {
                 self.interrupting
             ));
         }
+        if self.unmet > 0 {
+            warnings.push(format!(
+                "{} of {operations} operations lock a file that others lock, and none was seen to wait: if they exclude each \
+                 other, more CPUs are slower than simulated: trace them again",
+                self.unmet
+            ));
+        }
         if self.unbalanced > 0 {
             warnings.push(format!(
                 "{} of {operations} operations took a lock that they did not give back: of it the simulation has the \
@@ -478,6 +496,15 @@ impl Made {
         self.operation.steps.push((at.saturating_sub(self.at), step));
         self.at = self.at.max(at);
     }
+}
+
+/// Of the instructions of all operations, the share that user code executes.
+fn user_share(trace: &Trace) -> f64 {
+    let executed = |actor: Actor| -> u64 {
+        trace.instructions.iter().filter(|all| all.actor == actor).map(|all| all.count).sum()
+    };
+    let [user, kernel] = [Actor::User, Actor::Kernel].map(executed);
+    user as f64 / (user + kernel).max(1) as f64
 }
 
 /// Instructions that tasks executed in a window, by operation.

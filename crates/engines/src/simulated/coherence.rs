@@ -149,6 +149,12 @@ fn held(keep_per_mille: u32, atomic: Time) -> Time {
     (atomic as f64 / (1000.0 / f64::from(keep_per_mille)).ln()).round() as Time
 }
 
+/// How long a CPU needs a line to use it: some time even where the use costs none. Else it would still find a line at the
+/// very time at which the line leaves, and see what the next owner writes later.
+fn use_time(cost: Time) -> Time {
+    cost.max(1)
+}
+
 /// All lines of a region.
 #[derive(Clone, Debug)]
 pub struct CacheLines {
@@ -231,7 +237,7 @@ impl CacheLines {
                 cpus: host.cpus.iter().map(CpuCache::new).collect(),
                 transfers: Transfers::new(host),
                 bandwidth: Bandwidth::new(host.distances.len(), host.costs.link, host.costs.memory),
-                uses: [host.costs.load, host.costs.store, host.costs.atomic],
+                uses: [host.costs.load, host.costs.store, host.costs.atomic].map(use_time),
                 stays: host.costs.atomic.saturating_sub(1),
                 random: seed | 1,
             },
@@ -457,7 +463,7 @@ impl Transfers {
             load_shared: prices.map(|prices| prices.shared[LineUse::Load as usize]),
             prices,
             read_moves: host.costs.read_moves,
-            load: host.costs.load,
+            load: use_time(host.costs.load),
         }
     }
 

@@ -155,9 +155,17 @@ fn a_line_serves_one_change_at_a_time() {
 
 #[test]
 fn two_tasks_that_answer_each_other_take_a_transfer_each_way() {
-    for (nodes, transfers, notice) in [(1, 1, 0), (2, 2, 0), (1, 1, 10 * NS)] {
+    let a_load = host(1, 2).costs.load;
+    for (nodes, transfers, notice, load, read_moves) in [
+        (1, 1, 0, a_load, false),
+        (2, 2, 0, a_load, false),
+        (1, 1, 10 * NS, a_load, false),
+        // A load of no time sees nothing before its line comes, either.
+        (1, 1, 0, 0, true),
+    ] {
         let mut host = host(nodes, 2 / nodes);
-        host.costs.notice = notice;
+        let costs = &mut host.costs;
+        (costs.notice, costs.load, costs.read_moves) = (notice, load, read_moves);
         let answer = |m: &Simulated, words: &Words, i: usize| {
             let (mine, theirs) = (&words.turn, &words.other);
             let (mine, theirs) = if i == 0 { (mine, theirs) } else { (theirs, mine) };

@@ -56,8 +56,8 @@ fn the_source_of_a_lock_of_knee_is_simulated_in_place_of_its_trace() {
     let rate = |point: usize| {
         answer["operations"][0]["points"][point]["operations_per_s"].as_f64().unwrap()
     };
-    // The section has all of the operation, and one task at a time is in it.
-    assert!(rate(1) < rate(0) * 1.1, "{answer:#}");
+    // A part of the operation is inside the lock, where one task is at a time.
+    assert!(rate(1) < rate(0) * 6.0, "{answer:#}");
 }
 
 #[test]

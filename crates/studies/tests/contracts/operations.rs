@@ -74,7 +74,7 @@ fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
         "400 ns of instructions, 100 and 500 of lines, 1000 of calls",
     );
     near(rate(&of_one(faulting), 1, &[]), 0.4, "and 500 of page faults");
-    let sleep_us = host().pace(Draw::Middle).sleep / (1000 * NS) as f64;
+    let sleep_us = host().pace(Draw::Middle, None).sleep / (1000 * NS) as f64;
     near(rate(&of_one(sleeping), 1, &[]), 1.0 / (1.0 + sleep_us), "and a sleep");
     let own = recorded(&[OwnAtomic], Copies::One, None);
     near(rate(&own, 24, &[]), 24.0 * rate(&own, 1, &[]), "atomics of their own");
