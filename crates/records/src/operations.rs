@@ -17,7 +17,7 @@ pub struct RecordedOperations {
     pub locks: Vec<RecordedLock>,
     /// The operations of each task, in their order.
     pub tasks: Vec<Vec<RecordedOperation>>,
-    /// Of all instructions, the share that user code executes, where it is known.
+    /// The share of all instructions that user code executes, where it is known.
     #[serde(default)]
     pub user_share: Option<f64>,
     /// What they wait for that a simulation does not have, as a clause, if they wait: its curve is a ceiling then.

@@ -498,7 +498,7 @@ impl Made {
     }
 }
 
-/// Of the instructions of all operations, the share that user code executes.
+/// The share of all operations' instructions that user code executes.
 fn user_share(trace: &Trace) -> f64 {
     let executed = |actor: Actor| -> u64 {
         trace.instructions.iter().filter(|all| all.actor == actor).map(|all| all.count).sum()
