@@ -48,8 +48,8 @@ pub fn no_call(cpu: u32) -> io::Result<Vec<f64>> {
     Ok(together(&[cpu], part)?.swap_remove(0))
 }
 
-/// What the kernel does for an operation of two calls, and the instructions that it executes for both: counted on Linux 6.18
-/// for amd64 with `knee conflicts pipe unix_socket mmap_munmap`.
+/// The instructions that the kernel executes for both calls of an operation, and what prepares it: counted on Linux 6.18 for
+/// amd64 with `knee conflicts pipe unix_socket mmap_munmap`.
 type CountedCalls = (u32, fn() -> io::Result<Box<dyn FnMut()>>);
 
 #[cfg(target_arch = "x86_64")]
@@ -102,17 +102,21 @@ fn passing(made: libc::c_int, ends: [libc::c_int; 2]) -> io::Result<Box<dyn FnMu
 
 /// Memory that is mapped, not touched, and unmapped.
 fn mapping() -> io::Result<Box<dyn FnMut()>> {
-    const BYTES: usize = 128 << 20;
-    let (access, kind) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    Ok(Box::new(move || {
+    let operate = || {
+        const BYTES: usize = 128 << 20;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: nothing lies where the kernel chooses to map it, and nothing uses it.
         unsafe {
             let at = libc::mmap(ptr::null_mut(), BYTES, access, kind, -1, 0);
-            if at != libc::MAP_FAILED {
-                libc::munmap(at, BYTES);
-            }
+            at != libc::MAP_FAILED && libc::munmap(at, BYTES) == 0
         }
+    };
+    if !operate() {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Box::new(move || {
+        operate();
     }))
 }
 
