@@ -20,11 +20,8 @@ mod simulated_operation;
 mod sweep;
 
 use anyhow::{Context, Result};
-use schemars::generate::SchemaSettings;
-use schemars::transform::transform_subschemas;
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 pub use crate::checked::{
     AcceptedRace, AccessOrder, BypassBound, BypassBounds, CheckedAlgorithm, Checks,
@@ -91,17 +88,3 @@ pub fn as_json_line(answer: &(impl Serialize + JsonSchema)) -> Result<String> {
 }
 
 const WRITING: &str = "writing the answer as JSON";
-
-/// The JSON Schema of what [`as_json`] writes of a type.
-pub fn schema_of<T: JsonSchema>() -> Schema {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    settings.with_transform(in_words_of_json).into_generator().into_root_schema_for::<T>()
-}
-
-/// Descriptions are doc comments, where Rust's `None` is what JSON writes as null.
-fn in_words_of_json(schema: &mut Schema) {
-    if let Some(Value::String(description)) = schema.get_mut("description") {
-        *description = description.replace("`None`", "null");
-    }
-    transform_subschemas(&mut in_words_of_json, schema);
-}

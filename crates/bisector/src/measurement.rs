@@ -206,7 +206,7 @@ pub fn measure_while(
         runner::measure(experiment.clone(), options(true), store, &mut finished)
             .or_else(|_| runner::measure(experiment, options(false), store, &mut finished))
     } else {
-        runner::measure(experiment, options(false), store, finished)
+        runner::measure(experiment, options(false), store, &mut finished)
     }?;
     let record = measured.folder.as_deref().map(store::open).transpose()?;
     Ok(Measurement { end: measured.end, record })

@@ -75,6 +75,9 @@ fn metadata(root: &Path) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|why| format!("cargo metadata: {why}"))
 }
 
+/// A crate of ours that links schemars in tests, and nothing in the product.
+const IN_TESTS: &str = "schemas";
+
 /// The crates of registries that knee is linked with: what its crates depend on, without what only builds, tests or expands
 /// macros.
 fn crates(metadata: &Value) -> Vec<Library> {
@@ -91,9 +94,9 @@ fn crates(metadata: &Value) -> Vec<Library> {
         if linked.insert(id) {
             let dependencies = nodes[id]["deps"].as_array().into_iter().flatten();
             let dependencies = dependencies.filter(|one| is_linked(one));
-            ahead.extend(
-                dependencies.map(|one| string(one, "pkg")).filter(|id| !is_macro(packages[id])),
-            );
+            let code =
+                |id: &&str| !is_macro(packages[id]) && string(packages[id], "name") != IN_TESTS;
+            ahead.extend(dependencies.map(|one| string(one, "pkg")).filter(code));
         }
     }
     let foreign =

@@ -198,7 +198,7 @@ fn measure(
     let id = Id::new(jiff::Timestamp::now(), random() as u32);
     let mut growing = store.begin(new_record(experiment)?, id)?;
     let mut progress = Progress::start();
-    let end = runner::run(&mut growing, journal, None, &mut progress, runner::go_on);
+    let end = runner::run(&mut growing, journal, None, &mut progress, &mut runner::go_on);
     progress.end();
     let folder = growing.finish(jiff::Timestamp::now())?;
     let open = |folder: &Path| store::open(folder);

@@ -81,13 +81,19 @@ impl ViewFlags {
     /// # Errors
     /// Says that standard output failed.
     pub fn print_page(self, page: impl FnOnce() -> Result<Page>) -> Result<()> {
-        match self.view() {
-            View::Json => Ok(()),
-            View::Terminal => print(terminal(&page()?, Style::for_stdout())),
-            View::Mail => print(mail(&page()?)),
-            View::Markdown => print(markdown(&page()?)),
-            View::Html => print_html(&page()?, Purpose::File),
-        }
+        let view = self.view();
+        if view == View::Json { Ok(()) } else { print_as(view, &page()?) }
+    }
+}
+
+/// Prints a page in a form. JSON is not one: its verbs print it.
+fn print_as(view: View, page: &Page) -> Result<()> {
+    match view {
+        View::Json => Ok(()),
+        View::Terminal => print(terminal(page, Style::for_stdout())),
+        View::Mail => print(mail(page)),
+        View::Markdown => print(markdown(page)),
+        View::Html => print_html(page, Purpose::File),
     }
 }
 

@@ -1,8 +1,6 @@
 //! A run: one execution of one point with fresh tasks, the unit of replication. One line of
 //! `runs.ndjson`.
 
-use std::collections::BTreeMap;
-
 use anyhow::Context;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,14 +122,14 @@ pub enum Outcome {
     /// The run counts.
     Finished {
         /// Values by metric name; a value that could not be measured is absent, never zero.
-        #[schemars(with = "BTreeMap<String, f64>")]
+        #[schemars(with = "std::collections::BTreeMap<String, f64>")]
         metrics: Values<f64>,
         /// How much each counter changed, including 0. An absent counter does not exist on this host.
-        #[schemars(with = "BTreeMap<String, i64>")]
+        #[schemars(with = "std::collections::BTreeMap<String, i64>")]
         counters: Values<i64>,
         /// Sources that could not be read, and why.
         #[serde(default, skip_serializing_if = "Unavailable::is_empty")]
-        #[schemars(with = "BTreeMap<String, String>")]
+        #[schemars(with = "std::collections::BTreeMap<String, String>")]
         unavailable: Unavailable,
         /// Whether and when it became steady.
         #[serde(default, skip_serializing_if = "Option::is_none")]

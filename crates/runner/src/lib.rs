@@ -59,6 +59,10 @@ pub fn go_on(_: &Record, _: &Run) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
+/// Is told each run once it is durable, and whether the record goes on. One type for all callers, since the functions that
+/// take it are large.
+pub type Finished<'a> = &'a mut dyn FnMut(&Record, &Run) -> ControlFlow<()>;
+
 /// Executes the runs that the record lacks. `finished` is called with each run once it is durable; the record ends with
 /// the block after which it breaks.
 pub fn run(
@@ -66,11 +70,11 @@ pub fn run(
     journal: &mut Journal,
     metal: Option<&mut Metal>,
     progress: &mut Progress,
-    mut finished: impl FnMut(&Record, &Run) -> ControlFlow<()>,
+    finished: Finished,
 ) -> Result<End> {
     let mut places = Places::new(journal, metal, record)?;
     let end = match warm_up(record, &mut places, progress) {
-        Ok(End::Complete) => run_blocks(record, &mut places, progress, &mut finished),
+        Ok(End::Complete) => run_blocks(record, &mut places, progress, finished),
         ended => ended,
     };
     let warnings = places.end(record)?;
@@ -163,7 +167,7 @@ fn run_blocks(
     record: &mut Growing,
     places: &mut Places,
     progress: &mut Progress,
-    finished: &mut impl FnMut(&Record, &Run) -> ControlFlow<()>,
+    finished: Finished,
 ) -> Result<End> {
     let mut runs: Vec<Run> =
         record.read_runs()?.iter().map(|run| deciding_part(&record.record, run)).collect();

@@ -1,6 +1,5 @@
 //! One execution of an experiment, from what a killed knee left behind to a finished record.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
@@ -8,7 +7,7 @@ use host::job_control;
 use host::signals::{self, Held};
 use host::terminal::talk;
 use plan::commands;
-use records::{Experiment, HostChange, Record, Run, Variant};
+use records::{Experiment, HostChange, Record, Variant};
 use setup::foreign::Permitted;
 use setup::host_state::{self, HostWatch};
 use setup::journal::Journal;
@@ -19,7 +18,7 @@ use store::{Growing, Store};
 use crate::begin::{Resume, check_capacity, new_record, open_record};
 use crate::places::metal::Metal;
 use crate::progress::Progress;
-use crate::{End, clients, programs, rights, run};
+use crate::{End, Finished, clients, programs, rights, run};
 
 /// How a record is begun.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +48,7 @@ pub fn measure(
     experiment: Permitted<Experiment>,
     options: Options,
     store: &Store,
-    finished: impl FnMut(&Record, &Run) -> ControlFlow<()>,
+    finished: Finished,
 ) -> Result<Measured> {
     let experiment = own_loads::compile_all(experiment)?.into_inner();
     // First undoes what a killed knee left, so that the record describes the host without it.

@@ -168,7 +168,7 @@ fn measure_share(
         if experiment.has_metal() { Some(relay::arrive(folder, share, goes_on)?) } else { None };
     let options = Options { blocks: Some(share.blocks.clone()), metal, ..Options::default() };
     let (mut runs, mut any_failed, mut unwritten) = (0, false, Ok(()));
-    let measured = measure(experiment, options, &store, |_, run| {
+    let measured = measure(experiment, options, &store, &mut |_, run| {
         runs += 1;
         any_failed |= !run.finished();
         unwritten = folder.beat(share.chunk, share.claim, runs);

@@ -61,7 +61,8 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     })?;
     let experiment = experiment_file::permitted(experiment, arguments.yes)?;
     let options = Options { resume: arguments.resume, ..Options::default() };
-    let Measured { end, folder, .. } = runner::measure(experiment, options, store, runner::go_on)?;
+    let Measured { end, folder, .. } =
+        runner::measure(experiment, options, store, &mut runner::go_on)?;
     let Some(folder) = folder else {
         talk("interrupted before the first run finished: no record, nothing to keep");
         return Ok(ExitCode::from(130));

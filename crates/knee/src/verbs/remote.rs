@@ -106,7 +106,7 @@ fn measure_share(
     let store = Store::at(records.to_path_buf());
     // The user of this account asks, who can start any program here: a knee over ssh is the way here.
     let experiment = Permitted::typed(experiment.clone());
-    let measured = measure(experiment, options, &store, |_, run| {
+    let measured = measure(experiment, options, &store, &mut |_, run| {
         runs += 1;
         // The reader of a closed stream is gone, and soon this process too.
         if sent.is_ok() {

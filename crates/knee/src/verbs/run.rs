@@ -446,7 +446,7 @@ fn measure_with(
     store: &Store,
 ) -> Result<(Measured, Result<()>)> {
     let mut printed = Ok(());
-    let measured = runner::measure(experiment, options, store, |_, run| {
+    let measured = runner::measure(experiment, options, store, &mut |_, run| {
         if arguments.json && printed.is_ok() {
             printed = as_json_line(run).and_then(print);
         }

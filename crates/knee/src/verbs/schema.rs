@@ -1,7 +1,7 @@
 //! `knee schema`: prints the JSON Schema of what a verb prints with `--json`.
 //!
-//! The binary has the schemas as texts, which the build takes from `crates/answers/tests/golden`. What derives them from
-//! the types is as large as a twentieth of the binary; the test below holds the texts to it.
+//! The binary has the schemas as texts, which the build takes from `crates/answers/tests/golden`. The test below holds
+//! them to the types: only for it does the derive of `JsonSchema` make anything (`crates/schemas`).
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -48,10 +48,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 mod tests {
     use std::path::Path;
 
-    use answers::schema_of;
     use clap::{Command, CommandFactory};
     use expect_test::expect_file;
     use guests::kernels::{BuildInfo, BuiltKernel};
+    use schemars::generate::SchemaSettings;
+    use schemars::transform::transform_subschemas;
+    use schemars::{JsonSchema, Schema};
+    use serde_json::Value;
 
     use super::super::bisect::Check;
     use super::*;
@@ -59,7 +62,7 @@ mod tests {
     macro_rules! answers {
         ($($name:literal: $type:ty,)*) => {
             /// The schema of each answer as its type has it, by name.
-            fn derived() -> Vec<(&'static str, schemars::Schema)> {
+            fn derived() -> Vec<(&'static str, Schema)> {
                 vec![$(($name, schema_of::<$type>()),)*]
             }
         };
@@ -134,6 +137,20 @@ mod tests {
         "simulate-replay-list": answers::Incidents,
         "watch-show": bisector::WatchAnswer,
         "watch-show-kernels": bisector::kernel_line::KernelLineAnswer,
+    }
+
+    /// The JSON Schema of what `--json` prints of a type.
+    fn schema_of<T: JsonSchema>() -> Schema {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        settings.with_transform(in_words_of_json).into_generator().into_root_schema_for::<T>()
+    }
+
+    /// Descriptions are doc comments, where Rust's `None` is what JSON writes as null.
+    fn in_words_of_json(schema: &mut Schema) {
+        if let Some(Value::String(description)) = schema.get_mut("description") {
+            *description = description.replace("`None`", "null");
+        }
+        transform_subschemas(&mut in_words_of_json, schema);
     }
 
     #[test]

@@ -26,10 +26,9 @@ fn beside(home: &Home, shell: &str, more: &str) -> String {
 }
 
 /// Compares no daemon with this one.
-fn run(home: &Home, shell: &str, more: &str) -> Ended {
+fn run(home: &Home, shell: &str, more: &str, seconds: f64) -> Ended {
     let variants = format!("[[variant]]\nname = 'alone'\n{}", beside(home, shell, more));
-    // So long that a busy host, too, lets a daemon end meanwhile.
-    start(home, &variants, 1.5).end()
+    start(home, &variants, seconds).end()
 }
 
 /// The runs of a variant.
@@ -67,9 +66,9 @@ fn a_daemon_runs_beside_its_variant_alone_and_its_time_is_told() {
 
 /// The runs beside the daemon failed for a reason with these parts; the others finished.
 #[track_caller]
-fn check_fails(shell: &str, more: &str, parts: &[&str]) {
+fn check_fails(shell: &str, more: &str, seconds: f64, parts: &[&str]) {
     let home = Home::new();
-    let ended = run(&home, shell, more);
+    let ended = run(&home, shell, more, seconds);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert!(of_variant(&home, "alone").iter().all(Run::finished));
     let runs = of_variant(&home, "beside");
@@ -88,16 +87,20 @@ fn a_daemon_that_ends_early_or_is_never_ready_fails_its_runs_with_its_last_words
     check_fails(
         "sleep 0.7; echo no such device >&2; exit 3",
         "",
+        // So long that a busy host, too, lets it end meanwhile.
+        1.5,
         &["the daemon sh ended with status 3 while the run went on", "no such device"],
     );
     check_fails(
         "echo no root >&2; exit 1",
         "",
+        0.1,
         &["the daemon sh ended with status 1 before it was ready", "no root"],
     );
     check_fails(
         "echo starting; sleep 600",
         "ready = { line = '^up$' }\nready_timeout_s = 2",
+        0.1,
         &["was not ready after 2 s", "matches '^up$'", "starting"],
     );
 }

@@ -73,7 +73,9 @@ fn the_licences_of_all_that_is_linked_are_listed_with_their_texts() {
     }
     // What every program here is linked with, and what only tests are.
     assert!(list.contains("  clap ") && list.contains("  Rust standard library "), "{list}");
-    assert!(!list.contains("  expect-test ") && !list.contains("  clap_derive "), "{list}");
+    for name in ["expect-test", "schemars", "clap_derive"] {
+        assert!(!list.contains(&format!("  {name} ")), "{list}");
+    }
     assert!(texts.contains("Permission is hereby granted, free of charge"), "{texts}");
 }
 
@@ -230,7 +232,7 @@ fn packages_install_and_leave_nothing() {
         return skip(TEST, "there is no strip");
     }
     let mut pack = Command::new(root().join("packaging/pack"));
-    pack.arg(&small).arg(&dist).env("KNEE_PACK_LEVEL", "1");
+    pack.arg(&small).arg(&dist).env("KNEE_PACK_LEVEL", "0");
     let packed = pack.output().unwrap();
     let said = String::from_utf8_lossy(&packed.stderr).into_owned();
     assert!(packed.status.success(), "{said}");

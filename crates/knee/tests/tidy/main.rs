@@ -271,6 +271,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "workloads",
         ],
     ),
+    ("schemas", &[]),
     ("setup", &["host", "records"]),
     ("store", &["host", "records"]),
     (
