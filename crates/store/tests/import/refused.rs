@@ -276,7 +276,7 @@ fn outputs_that_lack_runs_are_refused_with_the_one_that_has_them() {
     );
     refused("main 7322 606499.090607: 1 cycles: 7fff _start+0x0 (main)\n", "perf.data");
     refused("progress: 1.0 s, 7.0 tps, lat 435.396 ms stddev 120.347\n", "the whole output");
-    refused("1650260552 5178 26171317 177284491527 1136 44462 0 0\n", "what pgbench prints");
+    refused("1650260552 5178 26171317 177284491527 1136 44462 0 0\n", "--format pgbench-log");
     refused(
         "{\"sampling_mode\":\"Flat\",\"iters\":[1.0],\"times\":[5.0]}\n",
         "what cargo bench prints",
