@@ -76,7 +76,11 @@ const METHOD: &str = "how: the rate is the operations of all tasks over the wall
                       last task's stop; each run has fresh tasks, and means and deviations are over runs";
 
 fn without_curves(opened: &Opened) -> String {
-    if opened.runs.iter().any(|run| run.finished()) {
+    let is_finished = opened.runs.iter().any(|run| run.finished());
+    if is_finished && opened.record.points.iter().all(|point| point.cpus == 0) {
+        return "On how many CPUs is not recorded: there is no curve".to_string();
+    }
+    if is_finished {
         return "Measured at one CPU count: there is no curve".to_string();
     }
     "No run finished: there is nothing to show".to_string()
