@@ -157,7 +157,7 @@ fn sort(events: &[Event]) -> SortedEvents<'_> {
             Event::Measured(measured) => sorted.measured = Some(measured),
             Event::Task(report) => sorted.tasks.push(report),
             Event::Latency(latency) => sorted.latency = Some(latency),
-            Event::Ended { exit_status, values, missing, operations } => {
+            Event::Ended { exit_status, values, missing, operations, .. } => {
                 sorted.warnings.extend(missing.iter().map(missing_metric));
                 let (exit_status, operations) = (*exit_status, *operations);
                 sorted.command_end = Some(CommandEnd { exit_status, values, missing, operations });

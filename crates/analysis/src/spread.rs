@@ -27,7 +27,8 @@ impl Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let mean = values.iter().sum::<f64>() / n as f64;
+        // Of equal values the sum may round to a mean beside them, and to a deviation.
+        let mean = (values.iter().sum::<f64>() / n as f64).clamp(min, max);
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
         let stddev = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
         let median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
@@ -44,6 +45,8 @@ mod tests {
         assert_eq!(Spread::from_values(&[]), None);
         let single = Spread::from_values(&[3.0]).unwrap();
         assert_eq!((single.mean, single.stddev, single.median), (3.0, None, 3.0));
+        let equal = Spread::from_values(&[0.1, 0.1, 0.1]).unwrap();
+        assert_eq!((equal.mean, equal.stddev), (0.1, Some(0.0)));
         let four = Spread::from_values(&[4.0, 2.0, 8.0, 6.0]).unwrap();
         assert_eq!((four.n, four.mean, four.median, four.min, four.max), (4, 5.0, 5.0, 2.0, 8.0));
         assert!((four.stddev.unwrap() - (20.0_f64 / 3.0).sqrt()).abs() < 1e-12);

@@ -76,7 +76,11 @@ const METHOD: &str = "how: the rate is the operations of all tasks over the wall
                       last task's stop; each run has fresh tasks, and means and deviations are over runs";
 
 fn without_curves(opened: &Opened) -> String {
-    if opened.runs.iter().any(|run| run.finished()) {
+    let is_finished = opened.runs.iter().any(|run| run.finished());
+    if is_finished && opened.record.points.iter().all(|point| point.cpus == 0) {
+        return "On how many CPUs is not recorded: there is no curve".to_string();
+    }
+    if is_finished {
         return "Measured at one CPU count: there is no curve".to_string();
     }
     "No run finished: there is nothing to show".to_string()
@@ -88,7 +92,13 @@ fn values(form: &FormPart) -> Option<String> {
     let headings: Vec<&str> = form.table.columns().iter().map(|(name, _)| name.as_str()).collect();
     let column = |name: &str| headings.iter().position(|heading| *heading == name);
     let n = column("n")?;
-    let metric = headings.get(n + 1)?.lines().next()?;
+    let mut heading = headings.get(n + 1)?.lines();
+    let (metric, unit) = (heading.next()?, heading.next());
+    // The unit stands at the number where the metric's name does not say it.
+    let of_metric = |value: &str| match unit {
+        Some(unit) => format!("{metric} {value} {unit}"),
+        None => format!("{value} {metric}"),
+    };
     let title = form.title.split(": ").next().unwrap_or_default();
     let cell = |row: &[String], at: usize| {
         let text = row.get(at).map(|cell| cell.trim().to_string());
@@ -101,7 +111,7 @@ fn values(form: &FormPart) -> Option<String> {
             let deviation = column("stddev").and_then(|at| cell(row, at));
             let deviation = deviation.map(|one| format!(", standard deviation {one}"));
             let deviation = deviation.unwrap_or_default();
-            Some(format!("{title}: {value} {metric}{deviation}, n = {}", row[n]))
+            Some(format!("{title}: {}{deviation}, n = {}", of_metric(&value), row[n]))
         }
         [first, .., last] => {
             let at = |row: &[String]| {
@@ -111,7 +121,7 @@ fn values(form: &FormPart) -> Option<String> {
                 Some((cell(row, n + 1)?, Axis::new(over).counted(at)))
             };
             let ((low, fewest), (high, most)) = (at(first)?, at(last)?);
-            Some(format!("{title}: {low} {metric} on {fewest}, {high} on {most}"))
+            Some(format!("{title}: {} on {fewest}, {high} on {most}", of_metric(&low)))
         }
     }
 }

@@ -60,6 +60,9 @@ pub enum Event {
         exit_status: i32,
         /// The numbers read from its output and files, by metric.
         values: BTreeMap<String, f64>,
+        /// Units that the output tells of numbers whose metrics have none.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        units: BTreeMap<String, String>,
         /// Metrics for which no number was found, and why, as a sentence.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         missing: BTreeMap<String, String>,

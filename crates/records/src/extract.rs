@@ -27,15 +27,68 @@ impl From<Quantity> for FoundNumber {
 }
 
 impl Extract {
-    /// The number that the extractor finds in a text, or why there is none.
-    pub fn number(&self, text: &str) -> Result<f64, String> {
+    /// The number that the extractor finds in a text, or why there is none. It is in the metric's unit; where the metric
+    /// has none of its own, in the base unit of what stands at the number, such as s for 12.5ms: all runs have one unit.
+    pub fn quantity(&self, text: &str) -> Result<Quantity, String> {
         let number = match (&self.regex, &self.json, &self.column) {
-            (Some(regex), ..) => by_regex(regex, text),
-            (_, Some(pointer), _) => by_pointer(pointer, text),
-            (.., Some(column)) => by_column(column, text),
+            (Some(regex), ..) => self.by_regex(regex, text),
+            (_, Some(pointer), _) => self.by_pointer(pointer, text),
+            (.., Some(column)) => self.by_column(column, text),
             _ => Err("it has no regex, json or column".to_string()),
         };
         number.map_err(|why| self.missing(&why))
+    }
+
+    /// The number that a text begins with, of which `group` is what the pattern takes.
+    fn settled(&self, found: Result<Quantity, String>, group: &str) -> Result<Quantity, String> {
+        if Quantity::is_open(&self.unit) {
+            return found.map(Quantity::in_base);
+        }
+        let value = found.ok().and_then(|found| found.in_unit(&self.unit));
+        Ok(Quantity { value: value.map_or_else(|| number(group), Ok)?, unit: self.unit.clone() })
+    }
+
+    /// The group of the last match: if a program reports a number repeatedly, the last is the total.
+    fn by_regex(&self, regex: &str, text: &str) -> Result<Quantity, String> {
+        let groups = groups(regex, text)?;
+        let (start, end) = *groups.last().ok_or("found nothing")?;
+        self.settled(at_group(text, start, end), &text[start..end])
+    }
+
+    fn by_pointer(&self, pointer: &str, text: &str) -> Result<Quantity, String> {
+        let document = first_document(text)?;
+        match document.pointer(pointer) {
+            Some(Value::Number(n)) => {
+                let value = n.as_f64().ok_or("found a number that is not finite")?;
+                let beside = pointer.rsplit_once('/').and_then(|(all, _)| document.pointer(all));
+                let unit = beside.and_then(|all| all.get("unit")).and_then(Value::as_str);
+                let unit = unit.unwrap_or_default().to_string();
+                self.settled(Ok(Quantity { value, unit }), &value.to_string())
+            }
+            Some(Value::String(text)) => self.settled(Quantity::whole(text.trim()), text),
+            Some(_) => Err("found a value that is not a number".to_string()),
+            None => Err("found nothing".to_string()),
+        }
+    }
+
+    fn by_column(&self, column: &TableColumn, text: &str) -> Result<Quantity, String> {
+        let parse = |field: &str, _: Row| self.settled(Quantity::whole(field.trim()), field).ok();
+        let values = column_values(&column.heading, text, parse).ok_or("found no such heading")?;
+        let last = || values.last().cloned().ok_or("found no number below it".to_string());
+        match column.row {
+            TableRow::Last => last(),
+            TableRow::Mean => {
+                let unit = last()?.unit;
+                if let Some(other) = values.iter().find(|value| value.unit != unit) {
+                    return Err(format!("found numbers in '{}' and in '{unit}'", other.unit));
+                }
+                let sum: f64 = values.iter().map(|value| value.value).sum();
+                Ok(Quantity { value: sum / values.len() as f64, unit })
+            }
+            TableRow::Number(n) => values.get(n as usize - 1).cloned().ok_or_else(|| {
+                format!("found {} rows below it, not the row {n} asked for", values.len())
+            }),
+        }
     }
 
     /// All numbers that the extractor finds in a file, in its order, with the units that stand at them. A `*` in a JSON
@@ -97,27 +150,15 @@ fn groups(regex: &str, text: &str) -> Result<Vec<(usize, usize)>, String> {
     Ok(found.filter(|(start, _)| !regex.contains(NUMBER) || !is_part(*start)).collect())
 }
 
-/// The group of the last match: if a program reports a number repeatedly, the last is the total.
-fn by_regex(regex: &str, text: &str) -> Result<f64, String> {
-    let groups = groups(regex, text)?;
-    let (start, end) = *groups.last().ok_or("found nothing")?;
-    if regex.contains(NUMBER)
-        && let Some(time) =
-            quantity::several_units(&text[start..]).filter(|t| t.len() > end - start)
-    {
-        return Err(format!("found '{time}', a time of several units, which is not a number"));
-    }
-    number(&text[start..end])
+/// The number in a group of a pattern. What stands right behind a number belongs to it, unless the pattern takes less than
+/// the number.
+fn at_group(text: &str, start: usize, end: usize) -> Result<Quantity, String> {
+    let (group, rest) = (&text[start..end], &text[start..]);
+    Quantity::at(if quantity::is_whole(group, rest) { rest } else { group })
 }
 
 fn all_by_regex(regex: &str, text: &str) -> Result<Vec<FoundNumber>, String> {
-    let found = |(start, end): (usize, usize)| {
-        let rest = &text[start..];
-        let group = &text[start..end];
-        // What stands right behind a number belongs to it, unless the pattern takes less than the number.
-        Quantity::at(if quantity::is_whole(group, rest) { rest } else { group })
-            .map(FoundNumber::from)
-    };
+    let found = |(start, end)| at_group(text, start, end).map(FoundNumber::from);
     groups(regex, text)?.into_iter().map(found).collect()
 }
 
@@ -128,19 +169,13 @@ fn document_start(text: &str) -> Option<usize> {
     Some(first.as_ptr() as usize - text.as_ptr() as usize)
 }
 
-fn by_pointer(pointer: &str, text: &str) -> Result<f64, String> {
+fn first_document(text: &str) -> Result<Value, String> {
     let at = document_start(text).ok_or("found no JSON")?;
     let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-    let document = match values.next() {
-        Some(Ok(document)) => document,
-        Some(Err(e)) => return Err(format!("found malformed JSON ({e})")),
-        None => return Err("found no JSON".to_string()),
-    };
-    match document.pointer(pointer) {
-        Some(Value::Number(n)) => n.as_f64().ok_or("found a number that is not finite".to_string()),
-        Some(Value::String(text)) => number(text),
-        Some(_) => Err("found a value that is not a number".to_string()),
-        None => Err("found nothing".to_string()),
+    match values.next() {
+        Some(Ok(document)) => Ok(document),
+        Some(Err(e)) => Err(format!("found malformed JSON ({e})")),
+        None => Err("found no JSON".to_string()),
     }
 }
 
@@ -243,19 +278,6 @@ fn number(text: &str) -> Result<f64, String> {
     })
 }
 
-fn by_column(column: &TableColumn, text: &str) -> Result<f64, String> {
-    let parse = |field: &str, _: Row| number(field).ok();
-    let values = column_values(&column.heading, text, parse).ok_or("found no such heading")?;
-    match column.row {
-        TableRow::Last => values.last().copied().ok_or("found no number below it".to_string()),
-        TableRow::Mean if values.is_empty() => Err("found no number below it".to_string()),
-        TableRow::Mean => Ok(values.iter().sum::<f64>() / values.len() as f64),
-        TableRow::Number(n) => values.get(n as usize - 1).copied().ok_or_else(|| {
-            format!("found {} rows below it, not the row {n} asked for", values.len())
-        }),
-    }
-}
-
 fn all_in_column(heading: &str, text: &str) -> Result<Vec<FoundNumber>, String> {
     let parse = |field: &str, row: Row| {
         let quantity = Quantity::whole(field.trim()).ok()?;
@@ -303,8 +325,8 @@ mod tests {
 
     #[track_caller]
     fn check_extract(how: Extract, text: &str, expected: Result<f64, &str>) {
-        match (how.number(text), expected) {
-            (Ok(value), Ok(expected)) => assert_eq!(value, expected),
+        match (how.quantity(text), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found.value, expected),
             (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
             (got, _) => panic!("{got:?}"),
         }
@@ -330,6 +352,30 @@ mod tests {
         regex(r"rate \d", "rate 1", Err("has 0 groups, must have one"));
         regex(r"(\d)(\d)", "12", Err("has 2 groups"));
         regex(r"(\d+)", &"x".repeat(1 << 22), Err("found nothing"));
+    }
+
+    #[test]
+    fn a_number_of_a_run_is_in_the_unit_of_its_metric_or_in_a_base_unit() {
+        let in_unit = |unit: &str, text: &str| {
+            let (unit, regex) = (unit.to_string(), Some(format!(r"^(?:\w+ )?{NUMBER}")));
+            let found = Extract { unit, regex, ..blank() }.quantity(text).unwrap();
+            format!("{} {}", found.value, found.unit)
+        };
+        assert_eq!(in_unit("1", "took 12.5ms"), "0.0125 s");
+        assert_eq!(in_unit("1", "took 1m3.2s"), "63.2 s");
+        assert_eq!(in_unit("1", "took 900 us"), "0.0009 s");
+        assert_eq!(in_unit("1", "rate 1.2k"), "1200 ");
+        assert_eq!(in_unit("1", "5MiB/s"), "5242880 B/s");
+        assert_eq!(in_unit("1", "3.2GB/s"), "3.2 GB/s");
+        assert_eq!(in_unit("1/s", "35.5 ops/sec"), "35.5 1/s");
+        assert_eq!(in_unit("ms", "took 1.5s"), "1500 ms");
+        // A metric whose unit the tool's description tells has its numbers as they stand.
+        assert_eq!(in_unit("KB/s", "sha256 771.5k"), "771.5 KB/s");
+        assert_eq!(in_unit("MB/s", "1,234 MB/sec"), "1234 MB/s");
+        let json = Some("/latency/value".to_string());
+        let found = Extract { json, ..blank() }
+            .quantity("{\"latency\": {\"value\": 250, \"unit\": \"us\"}}");
+        assert_eq!(found.map(|found| (found.value, found.unit)), Ok((0.00025, "s".to_string())));
     }
 
     #[track_caller]
@@ -403,8 +449,8 @@ p50 Files/sec: 17
         let texts = texts.map(|text| text.as_bytes().to_vec());
         fuzz(20_000, "cargo test -p records fuzzed", |fuzzer| {
             let text = fuzzer.damage(&texts);
-            match fuzzer.pick(&hows).number(&String::from_utf8_lossy(&text)) {
-                Ok(value) if !value.is_finite() => Err(format!("found {value}")),
+            match fuzzer.pick(&hows).quantity(&String::from_utf8_lossy(&text)) {
+                Ok(found) if !found.value.is_finite() => Err(format!("found {found:?}")),
                 Err(why) if why.is_empty() => Err("refused without a word".to_string()),
                 _ => Ok(()),
             }

@@ -153,6 +153,22 @@ impl Quantity {
         (kind == other && is_rate(&self.unit) == is_rate(unit)).then_some(value)
     }
 
+    /// The number in the base unit of its kind: s, B, B/s, bps or 1/s. Others, such as kB, may have two meanings and stay.
+    pub fn in_base(self) -> Quantity {
+        const RATES: [&str; 6] = ["/s", "/sec", "ops/s", "ops/sec", "op/s", "req/s"];
+        if RATES.contains(&&self.unit[..]) {
+            return Quantity { unit: "1/s".to_string(), ..self };
+        }
+        let base = ["s", "B", "B/s", "bps"].into_iter();
+        let base = base.filter_map(|unit| Some((unit, self.in_unit(unit)?))).next();
+        base.map_or(self, |(unit, value)| Quantity { value, unit: unit.to_string() })
+    }
+
+    /// Whether a unit says nothing of what is counted: a number's text may tell it.
+    pub fn is_open(unit: &str) -> bool {
+        ["1", "1/s"].contains(&unit)
+    }
+
     /// Whether a unit is one of time.
     pub fn is_time(unit: &str) -> bool {
         TIMES.iter().any(|(name, _)| *name == unit)
@@ -162,21 +178,6 @@ impl Quantity {
 /// Whether the whole number that a text begins with is this.
 pub fn is_whole(number: &str, text: &str) -> bool {
     number_length(text) == number.len()
-}
-
-/// The time of several units that a text begins with: 1m3.2s, 0:12.5.
-pub fn several_units(text: &str) -> Option<&str> {
-    let rest = &text[number_length(text)..];
-    let letters = rest.trim_start_matches(char::is_alphabetic);
-    let is_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    let end = |is_inside: fn(char) -> bool| {
-        text.find(|c: char| !is_inside(c)).map_or(text, |end| &text[..end])
-    };
-    if rest.strip_prefix(':').is_some_and(is_digit) {
-        return clock(text).map(|_| end(|c| c.is_ascii_digit() || c == ':' || c == '.'));
-    }
-    let has_more = letters.len() < rest.len() && is_digit(letters);
-    has_more.then(|| composite(text))?.map(|_| end(|c| c.is_ascii_alphanumeric() || c == '.'))
 }
 
 /// The length of the digits at a text's start, with sign, separators and exponent.

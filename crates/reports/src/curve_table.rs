@@ -101,8 +101,10 @@ pub fn commands(curves: &[&Curve], record: &Record) -> Table {
 /// "files_per_s", with its unit below where the name does not say it.
 fn heading(metric: &str, record: &Record) -> String {
     let unit = record.metrics.get(metric).map_or("", |described| described.unit.as_str());
+    let is_said = metric.ends_with("_s") || metric.contains("time");
     match unit {
-        "" | "1" | "s" | "1/s" => format!("\n{metric}"),
+        "" | "1" | "1/s" => format!("\n{metric}"),
+        "s" if is_said => format!("\n{metric}"),
         unit => format!("{metric}\n{unit}"),
     }
 }

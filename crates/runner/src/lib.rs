@@ -14,6 +14,7 @@ pub mod progress;
 mod rights;
 mod session;
 mod session_clock;
+mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -39,6 +40,7 @@ use crate::places::{RunOutcome, RunRequest};
 use crate::profiles::{Step, StepResult};
 use crate::progress::Progress;
 use crate::session_clock::SessionClock;
+use crate::units::Units;
 
 pub use begin::{new_record, planned_record};
 pub use effects::effects;
@@ -91,6 +93,7 @@ struct Places<'a> {
     guests: Option<Guests>,
     metal: Option<&'a mut Metal>,
     clock: SessionClock,
+    units: Units,
 }
 
 impl<'a> Places<'a> {
@@ -107,7 +110,8 @@ impl<'a> Places<'a> {
         } else {
             Some(Guests::new(&mut record.record, boots)?)
         };
-        let mut places = Places { journal, local, guests, metal, clock: SessionClock::start() };
+        let (clock, units) = (SessionClock::start(), Units::default());
+        let mut places = Places { journal, local, guests, metal, clock, units };
         if let Some(metal) = &mut places.metal {
             metal.begin(boots)?;
         }
@@ -241,7 +245,7 @@ fn execute(
     let Assignment { block, point: index, placebo, repeat } = step.assignment;
     let number = record.next_run();
     let mut stopped = None;
-    let (started, outcome) = loop {
+    let (started, mut outcome) = loop {
         progress.running(&record.record, index as u32);
         let (started, stops) = (places.clock.now(), job_control::stops());
         let planned = record.record.planned(&record.record.points[index])?;
@@ -262,6 +266,10 @@ fn execute(
         progress.say("knee was stopped and continued: the run that was under way starts again");
         stopped = Some(stopped_warning());
     };
+    let Record { points, commands, metrics, .. } = &mut record.record;
+    let command = commands.get(&points[index].workload);
+    let extracts = command.map_or(&[][..], |command| &command.metrics);
+    places.units.settle(extracts, metrics, &mut outcome.events);
     let point = &record.record.points[index];
     let loads_modules = record.record.planned(point)?.loads_modules();
     let kernel_threads =

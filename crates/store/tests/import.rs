@@ -15,6 +15,8 @@ mod numbers;
 mod refused;
 #[path = "import/scans.rs"]
 mod scans;
+#[path = "import/suites.rs"]
+mod suites;
 #[path = "import/versions.rs"]
 mod versions;
 

@@ -242,7 +242,7 @@ fn run_and_measure(
     let status = accepted_status(command_job, &run)?;
     killed.map_err(|why| format!("after the command, {why}"))?;
     let counters = after.since(&before);
-    let (values, missing, warnings) = read_numbers(command_job, &run);
+    let Numbers { values, units, missing, warnings } = read_numbers(command_job, &run);
     let mut measured = Measured {
         wall_ns: run.wall_ns,
         drain_ns: None,
@@ -264,7 +264,7 @@ fn run_and_measure(
     events.extend(warnings.into_iter().map(Event::Warning));
     let exit_status = status.code().unwrap_or_default();
     let operations = operations.flatten();
-    events.push(Event::Ended { exit_status, values, missing, operations });
+    events.push(Event::Ended { exit_status, values, units, missing, operations });
     Ok(events)
 }
 
@@ -296,29 +296,44 @@ fn accepted_status(command_job: &CommandJob, run: &ProgramRun) -> Result<ExitSta
     Err(with_last_words(&format!("{name} {why}"), &last_words()))
 }
 
-/// The numbers that were found, why others are missing, and warnings about the texts.
-fn read_numbers(
-    command_job: &CommandJob,
-    run: &ProgramRun,
-) -> (BTreeMap<String, f64>, BTreeMap<String, String>, Vec<Warning>) {
-    let (mut values, mut missing, mut warnings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+/// What was found in a command's output and files.
+#[derive(Default)]
+struct Numbers {
+    values: BTreeMap<String, f64>,
+    /// Units that stand at numbers whose metrics have none.
+    units: BTreeMap<String, String>,
+    /// Why other numbers are missing.
+    missing: BTreeMap<String, String>,
+    /// About the texts.
+    warnings: Vec<Warning>,
+}
+
+fn read_numbers(command_job: &CommandJob, run: &ProgramRun) -> Numbers {
+    let mut numbers = Numbers::default();
     let mut texts: BTreeMap<&OutputSource, Result<String, String>> = BTreeMap::new();
     for extract in &command_job.metrics {
+        let warnings = &mut numbers.warnings;
         let text = texts.entry(&extract.from).or_insert_with(|| match &extract.from {
-            OutputSource::Stdout => Ok(whole(&run.stdout, "standard output", &mut warnings)),
-            OutputSource::Stderr => Ok(whole(&run.stderr, "standard error", &mut warnings)),
+            OutputSource::Stdout => Ok(whole(&run.stdout, "standard output", warnings)),
+            OutputSource::Stderr => Ok(whole(&run.stderr, "standard error", warnings)),
             OutputSource::File(path) => read_file(path),
         });
-        let value = match text {
-            Ok(text) => extract.number(text),
+        let found = match text {
+            Ok(text) => extract.quantity(text),
             Err(why) => Err(format!("{why}, so {} is missing", extract.name)),
         };
-        match value {
-            Ok(value) => drop(values.insert(extract.name.clone(), value)),
-            Err(why) => drop(missing.insert(extract.name.clone(), why)),
+        let name = extract.name.clone();
+        match found {
+            Ok(found) => {
+                if !found.unit.is_empty() && found.unit != extract.unit {
+                    numbers.units.insert(name.clone(), found.unit);
+                }
+                numbers.values.insert(name, found.value);
+            }
+            Err(why) => drop(numbers.missing.insert(name, why)),
         }
     }
-    (values, missing, warnings)
+    numbers
 }
 
 fn whole(kept: &KeptOutput, what: &str, warnings: &mut Vec<Warning>) -> String {

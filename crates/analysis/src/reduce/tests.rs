@@ -134,8 +134,13 @@ fn idle_and_steal_are_shares_of_the_cpus_used_and_absent_without_ticks() {
 fn with_client(ticks: &[(&str, i64)], gauges: &[(&str, f64)]) -> [Event; 3] {
     let Event::Measured(mut measured) = measured(1000, ticks) else { unreachable!() };
     measured.gauges = gauges.iter().map(|(name, value)| (name.to_string(), *value)).collect();
-    let ended =
-        Event::Ended { exit_status: 0, values: [].into(), missing: [].into(), operations: None };
+    let ended = Event::Ended {
+        exit_status: 0,
+        values: [].into(),
+        units: [].into(),
+        missing: [].into(),
+        operations: None,
+    };
     [Event::Measured(measured), ended, Event::Finished]
 }
 
@@ -346,6 +351,7 @@ fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
     let ended = Event::Ended {
         exit_status: 3,
         values: [("rate".to_string(), 17.5)].into(),
+        units: BTreeMap::new(),
         missing: missing.clone(),
         operations: None,
     };
@@ -382,6 +388,7 @@ fn a_command_whose_operations_are_counted_has_a_rate() {
     let ended = Event::Ended {
         exit_status: 0,
         values: BTreeMap::new(),
+        units: BTreeMap::new(),
         missing: BTreeMap::new(),
         operations: Some(5000),
     };

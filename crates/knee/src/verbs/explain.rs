@@ -13,6 +13,7 @@ mod saved_looks;
 mod source_lines;
 mod watched;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,7 +24,7 @@ use host::terminal::hint;
 use pages::{FormFlag, Page, View, ViewFlags, explanation, terminal};
 use plan::commands;
 use records::{Experiment, OperationSource, Variant};
-use runner::{End, Measured};
+use runner::{End, Measured, planned_record};
 use setup::foreign::Foreign;
 use store::Store;
 use text::Style;
@@ -301,6 +302,14 @@ fn kernels_without_kprobes(experiment: &Experiment) -> Vec<String> {
 /// Measures, and returns the new record.
 fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
     let request = request(arguments)?;
+    if arguments.grow {
+        let points = planned_record(request.look().clone())?.points;
+        let cpus: BTreeSet<u32> = points.iter().map(|point| point.cpus).collect();
+        ensure!(
+            cpus.len() > 1,
+            "--grow shows what grows from one CPU count to another, but there is one: name several, such as --cpus 1,2"
+        );
+    }
     if !arguments.functions.is_empty() {
         kernels_without_kprobes(request.look()).iter().for_each(|kernel| {
             hint(format_args!("{kernel} has no kprobes, so it counts no calls of functions"));

@@ -511,3 +511,33 @@ fn passes_of_a_function_are_operations() {
     fails("uprobe:./no-such-file:main", "no file ./no-such-file is found");
     fails("uprobe:", "a probe is uprobe:");
 }
+
+#[test]
+fn a_number_keeps_the_unit_that_its_output_tells() {
+    let measured = |script: &str| {
+        let home = Home::new();
+        let script = script.replace("{seen}", &home.path("seen").display().to_string());
+        fs::write(home.path("x.sh"), script).unwrap();
+        let mut command = home.knee("run --cpus 1 --blocks 2 --json --value");
+        let line = format!("sh {}", home.path("x.sh").display());
+        command.args(["took {}", "--command", &line]);
+        home.start(&mut command).end();
+        home.record()
+    };
+    let units = |script| {
+        let record = measured(script);
+        let values: Vec<Option<f64>> = record.runs.iter().map(|run| run.value("took")).collect();
+        (record.record.metrics["took"].unit.clone(), values)
+    };
+    // The scale of a number may change from run to run.
+    let scales = "[ -e {seen} ] && echo took 900us || echo took 12.5ms\ntouch {seen}\n";
+    assert_eq!(units(scales), ("s".to_string(), vec![Some(0.0125), Some(0.0009)]));
+    let counts = units("echo took 1.2k\n");
+    assert_eq!(counts, ("1".to_string(), vec![Some(1200.0), Some(1200.0)]));
+    let kinds = "[ -e {seen} ] && echo took 900us || echo took 3.2GB/s\ntouch {seen}\n";
+    let record = measured(kinds);
+    assert_eq!(record.record.metrics["took"].unit, "GB/s");
+    assert_eq!(record.runs[0].value("took"), Some(3.2));
+    let why = "took is 0.0009 s, but the runs before had GB/s, so it is missing";
+    assert!(reason(&record.runs[1]).contains(why), "{}", reason(&record.runs[1]));
+}

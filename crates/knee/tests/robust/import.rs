@@ -150,3 +150,23 @@ fn a_file_of_any_tool_is_imported_by_the_command_that_its_refusal_names() {
     let ended = home.start(command.args(two)).end();
     assert!(ended.stderr.contains("value: 2 values of 2 metrics"), "{}", ended.stderr);
 }
+
+#[test]
+fn standard_input_is_imported_as_the_file_is() {
+    let home = Home::new();
+    let mut command = home.knee("record import - --as old");
+    command.stdin(fs::File::open(fixture("fs_mark.log")).unwrap());
+    let ended = home.start(&mut command).end();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let piped = home.record();
+    let other = Home::new();
+    done(&other, &format!("record import {} --as old", fixture("fs_mark.log")));
+    let values = |record: &records::Opened| {
+        record.runs.iter().map(|run| format!("{:?}", run.outcome)).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&piped), values(&other.record()));
+    assert!(!piped.runs.is_empty());
+    fs::write(home.path("x.log.gz"), [0x1f, 0x8b, 8]).unwrap();
+    let ended = home.run("record import x.log.gz");
+    assert!(ended.stderr.contains("zcat x.log.gz | knee record import -"), "{}", ended.stderr);
+}

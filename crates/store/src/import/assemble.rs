@@ -55,7 +55,9 @@ pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result
     for input in inputs {
         let (path, text) = (&*input.path, &*input.text);
         let file = File { path, text, alone: inputs.len() == 1, values: telling.values };
-        read.push(format.read(&input.path.display().to_string(), &file)?);
+        let mut foreign = format.read(&input.path.display().to_string(), &file)?;
+        foreign.warnings.extend(input.warnings.iter().cloned());
+        read.push(foreign);
     }
     if let Some(unit) = telling.unit {
         ensure!(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use host::durable::Seal;
 use host::{Limit, given_file};
+use records::Warning;
 
 /// More than any result has; a longer file is something else, such as a disk image.
 const LIMIT: Limit = Limit { bytes: 256 << 20, what: "a result" };
@@ -21,6 +22,8 @@ pub struct Input {
     pub given: PathBuf,
     /// Text of the file without a byte order mark.
     pub text: String,
+    /// What had to be supposed to make a text of its bytes.
+    pub warnings: Vec<Warning>,
     /// Length and hash of the file.
     pub seal: Seal,
     /// When the file was last written, if it is known.
@@ -28,8 +31,9 @@ pub struct Input {
 }
 
 impl Input {
-    /// Reads the file at a path, or the result files of a folder.
+    /// Reads the file at a path, or the result files of a folder; `-` is standard input.
     pub fn open(path: &Path) -> Result<Vec<Input>> {
+        let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
         let what = || format!("reading {}", path.display());
         if fs::metadata(path).with_context(what)?.is_dir() {
             return results(path)?.iter().map(|file| read(file, path)).collect();
@@ -39,9 +43,10 @@ impl Input {
 
     /// An input from bytes that were not read from a file.
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Input> {
-        let text = decode(path, bytes)?;
+        let (text, warnings) = decode(path, bytes)?;
         let path = path.to_path_buf();
-        Ok(Input { given: path.clone(), path, text, seal: Seal::for_bytes(bytes), written: None })
+        let seal = Seal::for_bytes(bytes);
+        Ok(Input { given: path.clone(), path, text, warnings, seal, written: None })
     }
 }
 
@@ -60,23 +65,56 @@ fn read(path: &Path, given: &Path) -> Result<Input> {
     Ok(Input { given: given.to_path_buf(), written, ..Input::from_bytes(path, &bytes)? })
 }
 
-fn decode(path: &Path, bytes: &[u8]) -> Result<String> {
+/// First bytes of compressed files, with a program that prints what is in them.
+const COMPRESSED: [(&[u8], &str); 4] = [
+    (&[0x1f, 0x8b], "zcat"),
+    (b"\xfd7zXZ\0", "xzcat"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstdcat"),
+    (b"BZh", "bzcat"),
+];
+
+fn decode(path: &Path, bytes: &[u8]) -> Result<(String, Vec<Warning>)> {
     let name = path.display();
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        bail!("{name} is compressed: gunzip it first");
+    if let Some((_, program)) = COMPRESSED.iter().find(|(start, _)| bytes.starts_with(start)) {
+        bail!("{name} is compressed{}", remedy(program, path));
     }
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        bail!("{name} is UTF-16: convert it, for example with iconv -f UTF-16 -t UTF-8");
+    let order: Option<fn([u8; 2]) -> u16> = match bytes {
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes),
+        _ => None,
+    };
+    if let Some(order) = order {
+        let (pairs, odd) = bytes[2..].as_chunks::<2>();
+        let letters: Vec<u16> = pairs.iter().map(|pair| order(*pair)).collect();
+        let text = String::from_utf16(&letters).ok().filter(|_| odd.is_empty());
+        return Ok((text.with_context(|| format!("{name} is damaged UTF-16"))?, Vec::new()));
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.to_string()),
+        Ok(text) => Ok((text.to_string(), Vec::new())),
         Err(error) => {
-            let before = &bytes[..error.valid_up_to()];
-            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            bail!("{name}, line {line}: not UTF-8; all formats are text: is this the right file?")
+            let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+            ensure!(
+                !bytes.contains(&0),
+                "{name}, line {}: not text; all formats are text: is this the right file?",
+                line + 1
+            );
+            let text: String = bytes.split_inclusive(|byte| *byte == b'\n').map(of_line).collect();
+            let what = format!("{name}, line {}: not UTF-8, read as Latin-1", line + 1);
+            let advice = "check the names in the record; iconv -f CHARSET -t UTF-8 converts others";
+            Ok((text, vec![Warning::new(what, advice)]))
         }
     }
+}
+
+/// A line in UTF-8, or else in Latin-1, whose bytes are the first letters of Unicode.
+fn of_line(line: &[u8]) -> String {
+    let latin = || line.iter().map(|byte| char::from(*byte)).collect();
+    std::str::from_utf8(line).map_or_else(|_| latin(), str::to_string)
+}
+
+fn remedy(program: &str, path: &Path) -> String {
+    format!(": {program} {} | knee record import -", path.display())
 }
 
 /// The result files of an lkp folder: the file of all its runs, or the files of single runs.
@@ -88,7 +126,7 @@ fn results(folder: &Path) -> Result<Vec<PathBuf>> {
         }
         let compressed = folder.join(format!("{name}.gz"));
         if compressed.is_file() {
-            bail!("{} is compressed: gunzip it first", compressed.display());
+            bail!("{} is compressed{}", compressed.display(), remedy("zcat", &compressed));
         }
     }
     let mut runs = Vec::new();

@@ -6,6 +6,7 @@
 //! format lacks, so that no report promises more than the file holds.
 
 mod assemble;
+mod bonnie;
 mod catch2;
 mod csv;
 mod fio;
@@ -15,6 +16,7 @@ mod go_bench;
 mod google_benchmark;
 mod hyperfine;
 mod input;
+mod iozone;
 mod iperf;
 mod jmh;
 mod json;
@@ -22,15 +24,19 @@ mod k6;
 mod kernel_test_robot;
 mod lines;
 mod lkp;
+mod lmbench;
 mod load_tools;
 mod memtier;
+mod netperf_omni;
 mod openssl_speed;
 mod perf_bench;
 mod perf_stat;
 mod perf_stat_text;
 mod pgbench;
+mod pgbench_log;
 mod plain;
 mod pytest_benchmark;
+mod redis_benchmark;
 mod refusal;
 mod scan;
 mod stress_ng;
@@ -162,6 +168,12 @@ pub const FORMATS: &[Format] = &[
         read: pgbench::read,
     },
     Format {
+        name: "pgbench-log",
+        about: "the logs of pgbench --log, of transactions or of intervals",
+        recognise: pgbench_log::recognise,
+        read: pgbench_log::read,
+    },
+    Format {
         name: "perf-bench",
         about: "the text of perf bench, or of hackbench",
         recognise: perf_bench::recognise,
@@ -204,16 +216,40 @@ pub const FORMATS: &[Format] = &[
         read: catch2::read,
     },
     Format {
+        name: "bonnie++",
+        about: "the line of CSV that it prints last",
+        recognise: bonnie::recognise,
+        read: bonnie::read,
+    },
+    Format {
         name: "iperf",
         about: "what it or iperf3 prints, or the JSON of iperf3 -J",
         recognise: iperf::recognise,
         read: iperf::read,
     },
     Format {
+        name: "iozone",
+        about: "what it prints",
+        recognise: iozone::recognise,
+        read: iozone::read,
+    },
+    Format {
         name: "k6",
         about: "the end of what it prints, or its summary as JSON",
         recognise: k6::recognise,
         read: k6::read,
+    },
+    Format {
+        name: "lmbench",
+        about: "what its programs print, or a file of make results",
+        recognise: lmbench::recognise,
+        read: lmbench::read,
+    },
+    Format {
+        name: "netperf-omni",
+        about: "the CSV of netperf -o",
+        recognise: netperf_omni::recognise,
+        read: netperf_omni::read,
     },
     Format {
         name: "openssl-speed",
@@ -244,7 +280,12 @@ pub const FORMATS: &[Format] = &[
     lines!("mutilate", "what it prints", tools::MUTILATE),
     lines!("netperf", "its tables of streams and requests", load_tools::NETPERF),
     lines!("rados-bench", "what it prints", tools::RADOS_BENCH),
-    lines!("redis-benchmark", "what it prints, also with -q", tools::REDIS_BENCHMARK),
+    Format {
+        name: "redis-benchmark",
+        about: "what it prints, or its CSV",
+        recognise: redis_benchmark::recognise,
+        read: redis_benchmark::read,
+    },
     lines!("schbench", "what it prints since 2021", tools::SCHBENCH),
     lines!("stream", "what it prints", tools::STREAM),
     lines!("unixbench", "what it prints", tools::UNIXBENCH),

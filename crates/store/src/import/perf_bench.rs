@@ -43,7 +43,6 @@ const RATES: [(&str, f64); 4] = [
     ("GB/sec", 1024.0 * 1024.0 * 1024.0),
 ];
 
-const BENCH: &str = "# Running '";
 /// What `perf bench syscall` says of each call.
 const CALLS: &str = "# Executed ";
 const FUNCTION: &str = "# function '";
@@ -59,9 +58,18 @@ fn is_of_call(line: &str) -> bool {
     line.starts_with(CALLS) && line.trim_end().ends_with("() calls")
 }
 
+/// The name in `# Running 'sched/pipe' benchmark:`, or in `# Running sched/pipe benchmark...` of `perf bench all`.
+fn benchmark(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("# Running ")?;
+    let (name, _) = match rest.strip_prefix('\'') {
+        Some(quoted) => quoted.split_once("' benchmark")?,
+        None => rest.split_once(" benchmark...")?,
+    };
+    Some(name)
+}
+
 fn is_heading(line: &str) -> bool {
-    (line.starts_with(BENCH) && line.contains("' benchmark"))
-        || (line.starts_with(HACKBENCH) && line.contains(" mode with "))
+    benchmark(line).is_some() || (line.starts_with(HACKBENCH) && line.contains(" mode with "))
 }
 
 /// Reads a run for each output.
@@ -105,8 +113,7 @@ pub fn read(file: &File) -> Result<Foreign> {
 /// The run of "# Running 'sched/messaging' benchmark:", or of
 /// "Running in process mode with 10 groups using 40 file descriptors each (== 400 tasks)".
 fn begin(heading: &str) -> ForeignRun {
-    if let Some(rest) = heading.strip_prefix(BENCH) {
-        let name = rest.split('\'').next().unwrap_or_default();
+    if let Some(name) = benchmark(heading) {
         return ForeignRun {
             cell: ForeignCell::new(format!("perf-bench.{name}")),
             ..ForeignRun::default()

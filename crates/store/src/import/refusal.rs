@@ -73,10 +73,7 @@ const TOOLS: &[(&[&str], &str)] = &[
     (&["\"sum_sent\"", "\"bits_per_second\""], "iperf3"),
     (&["[ ID] Interval", "Bandwidth"], "iperf"),
     (&["[ ID] Interval", "Bitrate"], "iperf3"),
-    (&["Iozone: Performance Test of File I/O"], "IOzone"),
     (&["IO Summary:", "ops/s"], "Filebench"),
-    (&["[lmbench"], "lmbench"),
-    (&["LMBENCH"], "lmbench"),
     (&["REQUEST/RESPONSE TEST from"], "netperf"),
     (&["STREAM TEST from"], "netperf"),
     (&["MIGRATED", " TEST from"], "netperf"),
@@ -154,7 +151,7 @@ fn by_first_line(text: &str) -> Option<String> {
         && numbers.clone().all(|number| number.is_ok())
     {
         Some(
-            "is like the logs of pgbench --log, which have no totals: import what pgbench prints"
+            "is like a log of pgbench --log, but not each line of it is: --format pgbench-log says which is not"
                 .into(),
         )
     } else if is_sample(first) {

@@ -124,9 +124,36 @@ fn bytes_that_are_no_text_are_refused_by_line() {
         let error = Input::from_bytes(Path::new("x.csv"), bytes).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
-    refused(b"a\nb\xff", "x.csv, line 2: not UTF-8");
-    refused(b"\xff\xfea\0", "x.csv is UTF-16: convert it");
-    refused(b"\x1f\x8b\x08", "x.csv is compressed: gunzip it first");
+    refused(b"a\nb\xff\0", "x.csv, line 2: not text");
+    refused(b"\xff\xfea\0b", "x.csv is damaged UTF-16");
+    refused(b"\x1f\x8b\x08", "x.csv is compressed: zcat x.csv | knee record import -");
+    refused(b"\xfd7zXZ\0", "xzcat x.csv | knee record import -");
+    refused(b"\x28\xb5\x2f\xfd", "zstdcat x.csv | knee record import -");
+}
+
+#[test]
+fn text_of_other_encodings_is_read() {
+    let csv = "variant,metric,value,unit\nMünchen,took,1.5,µs\n";
+    let bytes = |text: &str| text.chars().map(|c| c as u8).collect::<Vec<u8>>();
+    let wide = |order: fn(u16) -> [u8; 2]| {
+        "\u{feff}".encode_utf16().chain(csv.encode_utf16()).flat_map(order).collect()
+    };
+    let all: [Vec<u8>; 3] = [bytes(csv), wide(u16::to_le_bytes), wide(u16::to_be_bytes)];
+    let read = all.map(|bytes| {
+        let input = Input::from_bytes(Path::new("x.csv"), &bytes).unwrap();
+        assemble(&[input], &Telling::default(), session()).unwrap().record
+    });
+    for record in &read {
+        assert_eq!(record.variants[0].name, "München");
+        assert_eq!(record.metrics["took"].unit, "µs");
+    }
+    let told = |at: usize| read[at].warnings.iter().any(|warning| warning.text.contains("Latin-1"));
+    assert_eq!([told(0), told(1), told(2)], [true, false, false]);
+    // A line of UTF-8 beside one of Latin-1 stays as it is.
+    let mixed = [csv.as_bytes(), b"K\xf6ln,took,2,\n"].concat();
+    let input = Input::from_bytes(Path::new("x.csv"), &mixed).unwrap();
+    assert!(input.text.contains("München") && input.text.contains("Köln"), "{}", input.text);
+    assert_eq!(input.warnings[0].text, "x.csv, line 3: not UTF-8, read as Latin-1");
 }
 
 #[test]
@@ -141,7 +168,7 @@ fn files_and_folders_that_cannot_be_read_are_named() {
     refused("empty", "holds no matrix.json, no stats.json and no numbered runs");
     fs::create_dir_all(place.path().join("packed")).unwrap();
     fs::write(place.path().join("packed/matrix.json.gz"), b"x").unwrap();
-    refused("packed", "gunzip it first");
+    refused("packed", "zcat ");
     let huge = fs::File::create(place.path().join("huge")).unwrap();
     huge.set_len(300 << 20).unwrap();
     refused("huge", "more than the 256 MiB that a result may have");
@@ -249,7 +276,7 @@ fn outputs_that_lack_runs_are_refused_with_the_one_that_has_them() {
     );
     refused("main 7322 606499.090607: 1 cycles: 7fff _start+0x0 (main)\n", "perf.data");
     refused("progress: 1.0 s, 7.0 tps, lat 435.396 ms stddev 120.347\n", "the whole output");
-    refused("1650260552 5178 26171317 177284491527 1136 44462 0 0\n", "what pgbench prints");
+    refused("1650260552 5178 26171317 177284491527 1136 44462 0 0\n", "--format pgbench-log");
     refused(
         "{\"sampling_mode\":\"Flat\",\"iters\":[1.0],\"times\":[5.0]}\n",
         "what cargo bench prints",

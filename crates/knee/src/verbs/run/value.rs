@@ -13,7 +13,8 @@ pub struct ValueFlags {
     /// Judge by a number that a command prints: text around `{}`
     ///
     /// Such as 'tps = {}', a regular expression with one group, 'json:/POINTER' or 'column:HEADING'; 'stderr:…' reads
-    /// standard error. The metric is called by the word before `{}`, or after it.
+    /// standard error. The metric is called by the word before `{}`, or after it. Units at numbers are read: 12.5ms and 900us
+    /// are in s, unless the pattern has a unit; 1.2k is 1200.
     #[arg(
         long,
         value_name = "PATTERN",
