@@ -51,6 +51,9 @@ type LineAt = (bool, u64);
 /// A lock: the address of its word, and whether by a user address.
 type LockAt = (bool, u64);
 
+/// Steps to record before those with these indices.
+type StepsBefore = BTreeMap<usize, Vec<RecordedStep>>;
+
 struct Recording<'a> {
     known: &'a Lines<'a>,
     /// The indices of contended lines.
@@ -280,7 +283,8 @@ impl<'a> Recording<'a> {
             if enters && !ownings.is_empty() {
                 made.add(step.at, RecordedStep::Enter);
             }
-            ownings.get(&index).into_iter().for_each(|owning| made.add(step.at, *owning));
+            let owning = ownings.get(&index).into_iter().flatten();
+            owning.for_each(|owning| made.add(step.at, *owning));
             match (self.contended.get(&(is_user, address & !63)), takings.get(&index)) {
                 (Some(_), Some(step_of_lock)) => made.add(step.at, *step_of_lock),
                 // How a lock waits is what its simulation does.
@@ -350,8 +354,8 @@ impl<'a> Recording<'a> {
         steps: &[Step],
         calls: &[Call],
         takings: &BTreeMap<usize, RecordedStep>,
-    ) -> BTreeMap<usize, RecordedStep> {
-        let mut pairs = BTreeMap::new();
+    ) -> StepsBefore {
+        let mut pairs = StepsBefore::new();
         if !self.owns_alone {
             return pairs;
         }
@@ -371,8 +375,7 @@ impl<'a> Recording<'a> {
             } else if *call == Call::Disowns {
                 let Some(since) = owned.remove(&object) else { continue };
                 let Some((number, _)) = self.lock(object, Call::Owns) else { continue };
-                pairs.insert(since, RecordedStep::Lock(number));
-                pairs.insert(index, RecordedStep::Unlock(number));
+                add_pair(&mut pairs, since, index, number);
             }
         }
         pairs
@@ -534,6 +537,12 @@ fn copying(steps: &[Step]) -> Vec<bool> {
     copying
 }
 
+/// Takes a lock before one step and gives it back before another one. Two objects may get their owner at once.
+fn add_pair(steps: &mut StepsBefore, since: usize, until: usize, lock: u16) {
+    steps.entry(since).or_default().push(RecordedStep::Lock(lock));
+    steps.entry(until).or_default().push(RecordedStep::Unlock(lock));
+}
+
 /// Whether the words of shared lines that are stored when an object gets an owner are both of an empty list, or none.
 fn is_first_owner(stores: &BTreeSet<u64>) -> bool {
     stores.is_empty() || stores.iter().any(|at| stores.contains(&(at + 8)))
@@ -653,6 +662,16 @@ mod tests {
         check(&[0x1018, 0x2040], false);
         check(&[0x1018], false);
         check(&[], true);
+    }
+
+    #[test]
+    fn two_objects_may_get_their_owner_at_one_step() {
+        use RecordedStep::{Lock, Unlock};
+        let mut steps = StepsBefore::new();
+        add_pair(&mut steps, 3, 9, 0);
+        add_pair(&mut steps, 3, 7, 1);
+        let expected = [(3, vec![Lock(0), Lock(1)]), (7, vec![Unlock(1)]), (9, vec![Unlock(0)])];
+        assert_eq!(steps, StepsBefore::from(expected));
     }
 
     #[test]
