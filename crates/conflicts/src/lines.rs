@@ -5,6 +5,7 @@
 //! Lines of objects that travel between CPUs, or of which there are many, are one row: what counts is the kind of object
 //! and which of its lines.
 
+mod calls;
 mod recording;
 
 use std::collections::{BTreeMap, BTreeSet};
