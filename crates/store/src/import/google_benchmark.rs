@@ -1,4 +1,7 @@
-//! The JSON and the CSV of Google Benchmark (--benchmark_format). Source: its user guide, and the output of 1.8.
+//! What Google Benchmark prints: its JSON, its CSV, and its table (--benchmark_format). Source: its user guide,
+//! `console_reporter.cc` and `string_util.cc`, and the output of 1.8.
+
+mod console;
 
 use anyhow::{Context, Result, ensure};
 use records::Better::{Higher, Lower, Neither};
@@ -24,9 +27,11 @@ const COLUMNS: &str = "name,iterations,real_time,cpu_time,time_unit";
 /// Endings of the names of aggregates in the CSV.
 const AGGREGATES: [&str; 4] = ["_mean", "_median", "_stddev", "_cv"];
 
-/// Whether a text is an object with its keys, or has the columns of its CSV.
+/// Whether a text is an object with its keys, or has the columns of its CSV or of its table.
 pub fn recognise(text: &str) -> bool {
-    is_csv(text) || looks_like(text, &["benchmarks", "context", "real_time"])
+    is_csv(text)
+        || console::is_table(text)
+        || looks_like(text, &["benchmarks", "context", "real_time"])
 }
 
 fn is_csv(text: &str) -> bool {
@@ -57,23 +62,32 @@ fn from_csv(table: &str) -> Result<Value> {
         let mut all: Map<String, Value> =
             given.map(|(heading, field)| (heading.clone(), value(field))).collect();
         all.insert("name".to_string(), Value::from(fields[0].as_str()));
-        let threads = fields[0].split("/threads:").nth(1).map(|rest| rest.split('/').next());
-        let threads = threads.flatten().and_then(|threads| threads.parse::<u32>().ok());
-        all.extend(threads.map(|threads| ("threads".to_string(), Value::from(threads))));
-        if AGGREGATES.iter().any(|ending| fields[0].ends_with(ending)) {
-            all.insert("run_type".to_string(), Value::from("aggregate"));
-        }
+        add_what_the_name_says(&mut all, &fields[0]);
         benchmarks.push(Value::Object(all));
     }
     Ok(Value::Object(Map::from_iter([("benchmarks".to_string(), Value::Array(benchmarks))])))
 }
 
+/// Its JSON has threads and aggregates beside the name, in which the other forms have them.
+fn add_what_the_name_says(all: &mut Map<String, Value>, name: &str) {
+    let threads = name.split("/threads:").nth(1).map(|rest| rest.split('/').next());
+    let threads = threads.flatten().and_then(|threads| threads.parse::<u32>().ok());
+    all.extend(threads.map(|threads| ("threads".to_string(), Value::from(threads))));
+    if AGGREGATES.iter().any(|ending| name.ends_with(ending)) {
+        all.insert("run_type".to_string(), Value::from("aggregate"));
+    }
+}
+
 /// Reads a run for each repetition of each benchmark.
 pub fn read(file: &File) -> Result<Foreign> {
-    let document = if is_csv(file.text) { from_csv(file.text)? } else { document(file.text)? };
+    let mut foreign = Foreign::new(TIME, ReplicationUnit::Run, LACKS);
+    let document = match file.text {
+        text if is_csv(text) => from_csv(text)?,
+        text if console::is_table(text) => console::read(text, &mut foreign),
+        text => document(text)?,
+    };
     let benchmarks = document.get("benchmarks").and_then(Value::as_array);
     let benchmarks = benchmarks.context("no \"benchmarks\": expected --benchmark_format=json")?;
-    let mut foreign = Foreign::new(TIME, ReplicationUnit::Run, LACKS);
     if let Some(context) = document.get("context") {
         foreign.host.hostname = text(context, "host_name").map(str::to_string);
     }

@@ -360,7 +360,8 @@ fn part_of_name(text: &str) -> String {
 fn measured(kind: &str, words: &[&str]) -> Option<(f64, usize)> {
     let (first, second) = (words[0], words.get(1).copied().unwrap_or_default());
     if kind == "#" {
-        return Some((parse::number(first.trim_end_matches('%'))?, 1));
+        let number = first.trim_start_matches('±').trim_end_matches('%');
+        return Some((parse::number(number)?, 1));
     }
     let factors: &[(&str, f64)] = match kind {
         "#ns" | "#s" => &TIMES,

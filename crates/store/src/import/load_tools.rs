@@ -1,9 +1,9 @@
-//! Tools that load a server, whose output is a table of lines. Sources: what memtier_benchmark 1.2 to 2.1, netperf 2.4 to
-//! 2.7, hey and vegeta print.
+//! Tools that load a server, and benchmarks of scripts, whose output is a table of lines. Sources: what memtier_benchmark 1.2
+//! to 2.1, netperf 2.4 to 2.7, hey, vegeta, Benchmark.js 2 and benchmark-ips 2 print.
 
 use records::Better::{Higher, Lower, Neither};
 
-use crate::import::lines::{Line, Tool};
+use crate::import::lines::{Line, Metric, Tool};
 
 const RATE: &str = "operations_per_s";
 
@@ -304,5 +304,45 @@ pub const VEGETA: Tool = Tool {
             &[("vegeta.bytes_{}", "B", Neither), ("vegeta.bytes_{}_mean", "B", Neither)],
         ),
         Line::new("Success [ratio] #", &[("vegeta.success_percent", "%", Higher)]),
+    ],
+};
+
+const OF_SAMPLES: &str =
+    "each rate is of many samples, which are not in the output: a benchmark counts as one run";
+
+const BENCHMARK_JS_RATES: &[Metric] = &[
+    (RATE, "1/s", Higher),
+    ("benchmark-js.error_percent", "%", Lower),
+    ("benchmark-js.samples", "1", Neither),
+];
+
+/// Benchmark.js, also in lists.
+pub const BENCHMARK_JS: Tool = Tool {
+    name: "benchmark-js",
+    marks: &[" ops/sec ±", "sampled)"],
+    primary: RATE,
+    lacks: &[OF_SAMPLES, NO_SERVER],
+    lines: &[
+        Line::new("- @ x # ops/sec # # runs sampled", BENCHMARK_JS_RATES),
+        Line::new("@ x # ops/sec # # runs sampled", BENCHMARK_JS_RATES),
+        Line::new("@ x # ops/sec # # run sampled", BENCHMARK_JS_RATES),
+    ],
+};
+
+const BENCHMARK_IPS_RATES: &[Metric] =
+    &[(RATE, "1/s", Higher), ("benchmark-ips.deviation_percent", "%", Lower)];
+
+/// Ruby's benchmark-ips. Its comparison repeats the rates.
+pub const BENCHMARK_IPS: Tool = Tool {
+    name: "benchmark-ips",
+    marks: &["i/s", "Calculating ---"],
+    primary: RATE,
+    lacks: &[OF_SAMPLES, NO_SERVER],
+    lines: &[
+        Line::section("Comparison:", "comparison"),
+        Line::section("Warming up >", "warm-up"),
+        Line::section("Calculating >", "rates"),
+        Line::new("@ #k ± # i/s >", BENCHMARK_IPS_RATES).within("rates"),
+        Line::new("@ #k # i/s >", BENCHMARK_IPS_RATES).within("rates"),
     ],
 };

@@ -187,7 +187,7 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         name: "google-benchmark",
-        about: "the JSON or CSV of --benchmark_format",
+        about: "its table, or the JSON or CSV of --benchmark_format",
         recognise: google_benchmark::recognise,
         read: google_benchmark::read,
     },
@@ -277,6 +277,8 @@ pub const FORMATS: &[Format] = &[
         recognise: memtier::recognise,
         read: memtier::read,
     },
+    lines!("benchmark-ips", "what Ruby's benchmark-ips prints", load_tools::BENCHMARK_IPS),
+    lines!("benchmark-js", "what Benchmark.js prints for each", load_tools::BENCHMARK_JS),
     lines!("mutilate", "what it prints", tools::MUTILATE),
     lines!("netperf", "its tables of streams and requests", load_tools::NETPERF),
     lines!("rados-bench", "what it prints", tools::RADOS_BENCH),

@@ -88,7 +88,6 @@ const TOOLS: &[(&[&str], &str)] = &[
     (&["DARPA/DOE HPC Challenge"], "HPC Challenge"),
     (&["rcu-scale:"], "rcuscale"),
     (&["-torture:--- "], "locktorture"),
-    (&[" ops/sec ±", "runs sampled"], "Benchmark.js"),
     (&["\"BenchmarkTools\"", "\"Julia\""], "BenchmarkTools"),
     (&["\"start\"", "\"connected\"", "\"intervals\""], "iperf3"),
     (&["NPtcp"], "NetPIPE"),

@@ -1,6 +1,6 @@
 //! Other forms of formats: what the same tool prints in an older version, for another test, or as CSV.
 
-use super::lines::{check, described, read, unread};
+use super::lines::{check, check_told, check_whole, described, read, unread};
 
 #[test]
 fn perf_bench_averages_over_threads_and_measures_functions_apart() {
@@ -93,6 +93,55 @@ fn tables_of_jmh_and_google_benchmark_are_read() {
     let values = [("google.real_time_ns", 1500.0), ("operations_per_s", 2500.0)];
     check("google-benchmark", google, &[("google.lock x 4 argument_1=64", &values)]);
     assert!(unread(&read(google)).contains("aggregates over repetitions"));
+}
+
+#[test]
+fn the_table_of_google_benchmark_is_read() {
+    let table = "Run on (20 X 3609.6 MHz CPU s)\nLoad Average: 0.00, 0.02, 0.00\n\
+                 ------------------------------------------------------------------------\n\
+                 Benchmark              Time             CPU   Iterations UserCounters...\n\
+                 ------------------------------------------------------------------------\n\
+                 BM_Copy<int, 8>/64/threads:4      28.9 us         29.3 us        23853 bytes_per_second=133.5Mi/s \
+                 items_per_second=33.25k/s warm\n\
+                 BM_Sort_BigO           0.95 NlgN        0.96 NlgN\nBM_Bad               ERROR OCCURRED: 'no file'\n";
+    let copied = [
+        ("google.real_time_ns", 28900.0),
+        ("google.cpu_time_ns", 29300.0),
+        ("google.bytes_per_s", 133.5 * 1048576.0),
+        ("operations_per_s", 33250.0),
+    ];
+    let expected =
+        [("google.BM_Copy<int, 8> x 4 argument_1=64", &copied[..]), ("google.BM_Bad x 1", &[])];
+    check("google-benchmark", table, &expected);
+    check_told(&read(table), table);
+    let columns = "Benchmark    Time    CPU   Iterations   hits   rate\nBM_Look   15.6 ns   15.5 ns   40633319   12.5k   3.5M/s\n";
+    let values = [("google.real_time_ns", 15.6), ("google.hits", 12500.0), ("google.rate", 3.5e6)];
+    check("google-benchmark", columns, &[("google.BM_Look x 1", &values)]);
+    check_told(&read(columns), columns);
+}
+
+#[test]
+fn benchmarks_of_scripts_are_read() {
+    let js = "Benchmark run with Node v16.13.2\n\n- Hyperapp x 13,592 ops/sec ±0.39% (95 runs sampled)\n\
+              object spread x 65,008 ops/sec ±10.61% (96 runs sampled)\nFastest is object spread\n";
+    let spread = [("operations_per_s", 65008.0), ("benchmark-js.error_percent", 10.61)];
+    let hyper = [("operations_per_s", 13592.0), ("benchmark-js.samples", 95.0)];
+    check_whole(
+        "benchmark-js",
+        js,
+        &[("benchmark-js.Hyperapp", &hyper), ("benchmark-js.object spread", &spread)],
+    );
+    let ips = "Warming up --------------------------------------\n               metka    99.000  i/100ms\n\
+               Calculating -------------------------------------\n               metka    985.9 (± 2.3%) i/s -  4.950k in   5.02s\n\
+               tag columns     1.299k (±10.5%) i/s    (769.69 μs/i) -      6.500k in   5.016s\n\nComparison:\n\
+               metka:      985.9 i/s\n";
+    let metka = [("operations_per_s", 985.9), ("benchmark-ips.deviation_percent", 2.3)];
+    let tags = [("operations_per_s", 1299.0), ("benchmark-ips.deviation_percent", 10.5)];
+    check_whole(
+        "benchmark-ips",
+        ips,
+        &[("benchmark-ips.metka", &metka), ("benchmark-ips.tag columns", &tags)],
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub fn check_whole(format: &str, text: &str, expected: &[(&str, &[(&str, f64)])]
 
 /// No number is dropped in silence: so many as change nothing are told as not read, at least.
 #[track_caller]
-fn check_told(imported: &Imported, text: &str) {
+pub fn check_told(imported: &Imported, text: &str) {
     let before = said("out.txt", text);
     let is_silent = |(start, _): &&(usize, usize)| {
         let first = if text[*start..].starts_with('7') { "8" } else { "7" };
