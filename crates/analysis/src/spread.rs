@@ -28,7 +28,7 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         // Of equal values the sum may round to a mean beside them, and to a deviation.
-        let mean = (values.iter().sum::<f64>() / n as f64).clamp(min, max);
+        let mean = (values.iter().sum::<f64>() / n as f64).max(min).min(max);
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
         let stddev = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
         let median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
