@@ -307,6 +307,7 @@ pub const VEGETA: Tool = Tool {
     ],
 };
 
+const NO_HOST: &str = "CPUs, host and kernel are not recorded";
 const OF_SAMPLES: &str =
     "each rate is of many samples, which are not in the output: a benchmark counts as one run";
 
@@ -321,7 +322,7 @@ pub const BENCHMARK_JS: Tool = Tool {
     name: "benchmark-js",
     marks: &[" ops/sec ±", "sampled)"],
     primary: RATE,
-    lacks: &[OF_SAMPLES, NO_SERVER],
+    lacks: &[OF_SAMPLES, NO_HOST],
     lines: &[
         Line::new("- @ x # ops/sec # # runs sampled", BENCHMARK_JS_RATES),
         Line::new("@ x # ops/sec # # runs sampled", BENCHMARK_JS_RATES),
@@ -337,7 +338,7 @@ pub const BENCHMARK_IPS: Tool = Tool {
     name: "benchmark-ips",
     marks: &["i/s", "Calculating ---"],
     primary: RATE,
-    lacks: &[OF_SAMPLES, NO_SERVER],
+    lacks: &[OF_SAMPLES, NO_HOST],
     lines: &[
         Line::section("Comparison:", "comparison"),
         Line::section("Warming up >", "warm-up"),
