@@ -57,7 +57,7 @@ const COUNTED: [CountedCalls; 3] = [(1865, pipe), (4062, unix_socket), (11_696, 
 #[cfg(not(target_arch = "x86_64"))]
 const COUNTED: [CountedCalls; 0] = [];
 
-/// The times of an instruction of the kernel in ns, of each of [`COUNTED`], less the time of an empty call for each call. None
+/// The times of an instruction of the kernel in ns, of each of [`COUNTED`], less the time of an empty call for each call. Empty
 /// on an architecture without counts.
 pub fn instruction(cpu: u32, call_ns: f64) -> io::Result<Vec<f64>> {
     let part = |_: usize, _: &Meeting| -> io::Result<Vec<f64>> {
