@@ -194,7 +194,7 @@ fn fitted(
 ) -> Result<DescribedHost> {
     let conditions = Conditions { draws: 0, ..conditions(recorded, host, flags, 1) };
     let instruction = host.pace(Draw::Middle, recorded.user_share).instruction;
-    let work_ps = recorded.instructions() * instruction;
+    let work_ps = recorded.instructions_within_calls() * instruction;
     let one_ps = |host: &DescribedHost| -> Result<f64> {
         Ok(1e12 / point(recorded, &Conditions { host, ..conditions.clone() }, 1)?.middle.rate())
     };

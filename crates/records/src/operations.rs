@@ -20,6 +20,10 @@ pub struct RecordedOperations {
     /// The share of all instructions that user code executes, where it is known.
     #[serde(default)]
     pub user_share: Option<f64>,
+    /// Instructions of a system call from its entry to the function that it is for, and from there to user code, in the mean: a
+    /// call that does nothing executes them too. 0 where it is not known.
+    #[serde(default)]
+    pub call_instructions: f64,
     /// What they wait for that a simulation does not have, as a clause, if they wait: its curve is a ceiling then.
     #[serde(default)]
     pub waits: Option<String>,
@@ -142,6 +146,14 @@ impl RecordedOperations {
     pub fn instructions(&self) -> f64 {
         let all: u64 = self.all().map(RecordedOperation::instructions).sum();
         all as f64 / self.all().count().max(1) as f64
+    }
+
+    /// The same without those of entering and leaving the kernel by system calls.
+    pub fn instructions_within_calls(&self) -> f64 {
+        let calls: u32 =
+            self.all().map(|operation| operation.entries.saturating_sub(operation.faults)).sum();
+        let each = f64::from(calls) / self.all().count().max(1) as f64;
+        (self.instructions() - each * self.call_instructions).max(0.0)
     }
 
     /// Steps of an operation, in the mean. 0 without operations.

@@ -91,6 +91,8 @@ impl Once<'_> {
         host.costs.wake_latency += host.costs.park.saturating_sub(host.costs.wake);
         host.costs.park = 0;
         host.costs.wake = host.costs.wake.saturating_sub(pace.call as u64);
+        // The time of a call has its way in and out, whose instructions are among the recorded ones.
+        let call = pace.call - self.recorded.call_instructions * pace.instruction;
         let lines = self.recorded.lines.len();
         let region = Region::new((1 << 20) + lines * described.cpus() * 128)?;
         let nodes: Vec<u16> = used.iter().map(|cpu| host.cpus[*cpu].node).collect();
@@ -99,7 +101,7 @@ impl Once<'_> {
         let task = |m: &Simulated, task: usize| {
             let operations = &self.recorded.tasks[task % self.recorded.tasks.len()];
             let mut player =
-                Player { m, memory: &memory, pace, task, held: [None; HELD_MAX], owed: 0 };
+                Player { m, memory: &memory, pace, call, task, held: [None; HELD_MAX], owed: 0 };
             player.start(operations);
             // Tasks that repeat one recording do not begin at the same operation.
             let first = m.random(operations.len() as u32) as usize;
@@ -198,11 +200,13 @@ struct Player<'a> {
     m: &'a Simulated<'a>,
     memory: &'a Memory<'a>,
     pace: Pace,
+    /// What a system call takes beside its recorded instructions, in ps.
+    call: f64,
     task: usize,
     /// Locks that it holds, with what they gave it, and whether to read.
     held: [Option<(u16, u32, bool)>; HELD_MAX],
-    /// Time that it has not spent yet, in ps: less than a ns.
-    owed: u64,
+    /// Time that it has not spent yet, in ps: less than a ns, or none where `call` is less.
+    owed: i64,
 }
 
 impl Player<'_> {
@@ -214,32 +218,32 @@ impl Player<'_> {
     }
 
     fn operate(&mut self, operation: &RecordedOperation) {
-        let Pace { call, fault, sleep, own_line, copied_line, .. } = self.pace;
+        let Pace { fault, sleep, own_line, copied_line, .. } = self.pace;
         let lines = f64::from(operation.own_lines) * own_line
             + f64::from(operation.copied_lines) * copied_line;
         let is_entry = |(_, step): &&(u32, RecordedStep)| *step == RecordedStep::Enter;
         let in_steps = operation.steps.iter().filter(is_entry).count() as u32;
         let calls = operation.entries.saturating_sub(operation.faults + in_steps);
-        let entries = f64::from(calls) * call + f64::from(operation.faults) * fault;
-        self.owed += (lines + entries + f64::from(operation.sleeps) * sleep) as u64;
+        let entries = f64::from(calls) * self.call + f64::from(operation.faults) * fault;
+        self.owed += (lines + entries + f64::from(operation.sleeps) * sleep) as i64;
         for (after, step) in &operation.steps {
-            self.owed += (f64::from(*after) * self.pace.instruction) as u64;
+            self.owed += (f64::from(*after) * self.pace.instruction) as i64;
             match step {
-                RecordedStep::OwnAtomic => self.owed += self.pace.atomic as u64,
-                RecordedStep::Enter => self.owed += call as u64,
+                RecordedStep::OwnAtomic => self.owed += self.pace.atomic as i64,
+                RecordedStep::Enter => self.owed += self.call as i64,
                 shared => {
                     self.spend();
                     self.step(*shared);
                 }
             }
         }
-        self.owed += (f64::from(operation.then) * self.pace.instruction) as u64;
+        self.owed += (f64::from(operation.then) * self.pace.instruction) as i64;
         self.spend();
     }
 
     fn spend(&mut self) {
-        let ns = self.owed / 1000;
-        self.owed %= 1000;
+        let ns = (self.owed / 1000).max(0) as u64;
+        self.owed -= 1000 * ns as i64;
         if ns > 0 {
             self.m.work(if self.memory.varies { self.varied(ns) } else { ns });
         }

@@ -92,6 +92,24 @@ pub fn call_of(function: &str) -> Call {
     known.map_or(Call::Other, |(_, call)| *call)
 }
 
+/// What every system call executes on its way to the function that it is for, and back to user code: beginnings of functions.
+const OF_ALL_CALLS: [&str; 9] = [
+    "entry_SYSCALL_64",
+    "entry_SYSRETQ",
+    "syscall_return_via_sysret",
+    "do_syscall_64",
+    "x64_sys_call",
+    "syscall_enter_from_user_mode",
+    "syscall_exit_to_user_mode",
+    "exit_to_user_mode_prepare",
+    "fpregs_assert_state_consistent",
+];
+
+/// Whether every system call executes a function.
+pub(super) fn is_of_all_calls(function: &str) -> bool {
+    OF_ALL_CALLS.iter().any(|begins| function.starts_with(begins))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ use records::operations::{
     RecordedOperations, RecordedStep,
 };
 
-use super::calls::{Call, call_of};
+use super::calls::{Call, call_of, is_of_all_calls};
 use super::{Lines, OfLine, is_contended, is_write, shared_writes};
 use crate::image::Place;
 
@@ -29,8 +29,9 @@ pub fn recorded(trace: &Trace, lines: &Lines, operations: f64) -> RecordedOperat
     RecordedOperations {
         lines: recording.lines,
         locks: recording.locks,
-        tasks,
         user_share: Some(user_share(trace)),
+        call_instructions: call_instructions(trace, lines, &tasks),
+        tasks,
         waits,
         warnings,
         ..RecordedOperations::default()
@@ -420,6 +421,20 @@ fn user_share(trace: &Trace) -> f64 {
     };
     let [user, kernel] = [Actor::User, Actor::Kernel].map(executed);
     user as f64 / (user + kernel).max(1) as f64
+}
+
+/// Instructions that every system call executes, by call.
+fn call_instructions(trace: &Trace, lines: &Lines, tasks: &[Vec<RecordedOperation>]) -> f64 {
+    let recorded = || tasks.iter().flatten();
+    let calls: u32 =
+        recorded().map(|operation| operation.entries.saturating_sub(operation.faults)).sum();
+    let calls = f64::from(calls) / recorded().count().max(1) as f64;
+    let traced: usize = trace.operations.iter().map(|all| all.instructions.len()).sum();
+    let is_of_all = |at: u64| lines.image.function(at).is_some_and(|name| is_of_all_calls(&name));
+    let executions = trace.executions.iter().filter(|executed| is_of_all(executed.instruction));
+    let executed: u64 = executions.map(|executed| executed.count).sum();
+    let each = executed as f64 / traced.max(1) as f64;
+    if calls > 0.0 { each / calls } else { 0.0 }
 }
 
 /// Instructions that tasks executed in a window, by operation.

@@ -73,6 +73,10 @@ fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
         0.5,
         "400 ns of instructions, 100 and 500 of lines, 1000 of calls",
     );
+    for (call_instructions, rate_of_one) in [(200.0, 1.0 / 1.6), (600.0, 1.0 / 0.8)] {
+        let within = RecordedOperations { call_instructions, ..entering.clone() };
+        near(rate(&within, 1, &[]), rate_of_one, "calls of 500 ns, their way in and out recorded");
+    }
     near(rate(&of_one(faulting), 1, &[]), 0.4, "and 500 of page faults");
     let sleep_us = host().pace(Draw::Middle, None).sleep / (1000 * NS) as f64;
     near(rate(&of_one(sleeping), 1, &[]), 1.0 / (1.0 + sleep_us), "and a sleep");
