@@ -148,7 +148,7 @@ impl RecordedOperations {
         all as f64 / self.all().count().max(1) as f64
     }
 
-    /// The same without those of entering and leaving the kernel by system calls.
+    /// Instructions of an operation in the mean, without those of entering and leaving the kernel by system calls.
     pub fn instructions_within_calls(&self) -> f64 {
         let calls: u32 =
             self.all().map(|operation| operation.entries.saturating_sub(operation.faults)).sum();
