@@ -73,7 +73,7 @@ pub fn file(
     }
     let pace = ["instruction", "call", "fault", "own_line", "copied_line"];
     let has = |cost: &&str| measured.numbers.contains_key(&format!("costs.{cost}"));
-    let where_measured = ["notice", "kernel_instruction"].into_iter().filter(has);
+    let where_measured = ["notice", "kernel_instruction", "stream"].into_iter().filter(has);
     let costs: Vec<&str> = COSTS.into_iter().chain(where_measured).chain(pace).collect();
     table(&mut text, "costs", &costs, measured, occasion, other);
     text

@@ -142,6 +142,7 @@ pub fn measure(layout: &CpuLayout, report: &dyn Fn(&str)) -> Result<Measurements
         }
     }
     memory(&mut measured, layout.neighbours()[0]).context("timing memory")?;
+    stream(&mut measured, &layout.neighbours()).context("timing memory that is cleared")?;
     Ok(measured)
 }
 
@@ -406,6 +407,19 @@ fn memory(measured: &mut Measurements, cpu: u32) -> Result<()> {
         let bytes = 1 << shift;
         let what = format!("a random read in {:5} KiB", bytes >> 10);
         measured.beside(what, "ns", &private::memory(cpu, bytes)?);
+    }
+    Ok(())
+}
+
+/// How fast the memory of a node takes what a CPU of each core clears, where that is what bounds them.
+fn stream(measured: &mut Measurements, cpus: &[u32]) -> Result<()> {
+    /// The share of the CPUs' single rates below which the memory bounds them: what is more is noise.
+    const BOUND: f64 = 0.8;
+    let median = |ns: &[f64]| Quartiles::from_values(ns).map_or(0.0, |ns| ns.median);
+    let (one, all) = (private::cleared_line(&cpus[..1])?, private::cleared_line(cpus)?);
+    if median(&one) / cpus.len() as f64 <= BOUND * median(&all) {
+        let how = format!("lines that {} CPUs clear at once, 32 MiB each", cpus.len());
+        measured.ns("costs.stream", &all, how);
     }
     Ok(())
 }

@@ -77,6 +77,22 @@ pub fn copied_line(cpu: u32) -> io::Result<Vec<f64>> {
     Ok(together(&[cpu], part)?.swap_remove(0))
 }
 
+/// The time of a line of memory that CPUs clear at once, 32 MiB each, in ns: from one line of all of them to the next.
+pub fn cleared_line(cpus: &[u32]) -> io::Result<Vec<f64>> {
+    const BYTES: usize = 32 << 20;
+    let part = |_: usize, meeting: &Meeting| -> Vec<f64> {
+        let mut memory = vec![1_u8; BYTES];
+        let round = |_| {
+            meeting.meet();
+            let start = now_ns();
+            memory.chunks_mut(4096).for_each(|page| black_box(page).fill(0));
+            (now_ns() - start) as f64 / (BYTES / 64 * cpus.len()) as f64
+        };
+        (0..5).map(round).collect()
+    };
+    Ok(together(cpus, part)?.concat())
+}
+
 /// The time of work on one thread of a core while the other thread works, over the time while it
 /// sleeps.
 pub fn both_threads(threads: [u32; 2]) -> io::Result<Vec<f64>> {

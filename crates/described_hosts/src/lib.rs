@@ -145,9 +145,10 @@ pub const COSTS: [&str; 20] = [
 /// Costs that a file may leave out. Then links and memories have unlimited bandwidth, waiting CPUs notice what they wait
 /// for when it arrives, virtual CPUs have no costs of their own and no pause-loop exiting, and the kernel executes an
 /// instruction in the same time as user code.
-pub const OPTIONAL: [&str; 13] = [
+pub const OPTIONAL: [&str; 14] = [
     "link",
     "memory",
+    "stream",
     "notice",
     "exit",
     "kick",
@@ -190,7 +191,7 @@ const PACE: [(&str, &str, &str); 5] = [
 ];
 
 /// Costs that are the time of a line, for which a file may give a bandwidth in `GB/s`.
-const BANDWIDTHS: [&str; 2] = ["link", "memory"];
+const BANDWIDTHS: [&str; 3] = ["link", "memory", "stream"];
 
 const LIMIT: Limit = Limit { bytes: 16 << 20, what: "a host" };
 
@@ -536,6 +537,7 @@ impl DescribedHost {
                 interrupt_entry: cost("interrupt_entry"),
                 link: cost("link"),
                 memory: cost("memory"),
+                stream: cost("stream"),
             },
             guest: self.has("exit").then(|| GuestCosts {
                 vm_exit: cost("exit"),

@@ -17,6 +17,9 @@ use studies::operation_grades::graded_rates;
 use studies::simulations::{Conditions, SimulatedPoint};
 use studies::{Subject, operation_sources, operations};
 
+/// What stops operations that clear or copy more than the memory of a node can serve, among members that do.
+const MEMORY: &str = "memory bandwidth";
+
 /// The host that operations are simulated on, and for how long.
 #[derive(clap::Args)]
 pub struct HostFlags {
@@ -132,7 +135,7 @@ fn source_warnings(source: &Subject) -> Vec<String> {
 
 /// The model's error in rates of operations that such a line stops; of those that nothing stops none was published.
 fn rate_error(stops: &[StoppingLine]) -> Option<RateError> {
-    let compares = stops.first()?.compares;
+    let compares = stops.iter().find(|stop| stop.member != MEMORY)?.compares;
     let (rates, factor) = graded_rates().error(compares)?;
     Some(RateError { factor, rates, compares })
 }
@@ -227,6 +230,7 @@ fn stops(
         return Ok(Vec::new());
     }
     let once = Conditions { draws: 0, ..conditions.clone() };
+    let faster = |point: SimulatedPoint| point.middle.rate() / last.middle.rate();
     let members = shared_members(recorded);
     let without = in_parallel(members.len(), |index| {
         operations::point(recorded, &once, last.cpus, &members[index])
@@ -242,7 +246,18 @@ fn stops(
             has_lock: recorded.locks.iter().any(|lock| is_of(lock.line)),
             compares: steps()
                 .any(|(_, step)| matches!(step, RecordedStep::Compare(line) if is_of(*line))),
-            faster: without?.middle.rate() / last.middle.rate(),
+            faster: faster(without?),
+        });
+    }
+    if recorded.all().any(|operation| operation.streamed_lines > 0) {
+        let host = &conditions.host.with_value("costs.stream", 0.0);
+        let unlimited = operations::point(recorded, &Conditions { host, ..once }, last.cpus, &[])?;
+        stops.push(StoppingLine {
+            member: MEMORY.to_string(),
+            copies: Copies::PerNode,
+            has_lock: false,
+            compares: false,
+            faster: faster(unlimited),
         });
     }
     stops.retain(|stop| stop.faster >= FASTER);

@@ -90,6 +90,9 @@ pub struct RecordedOperation {
     /// copy or clear.
     #[serde(default)]
     pub copied_lines: u32,
+    /// Those of `copied_lines` that no recorded operation before it used: memory has them, not a cache.
+    #[serde(default)]
+    pub streamed_lines: u32,
     /// How often it enters the kernel: system calls, and `faults`.
     #[serde(default = "one")]
     pub entries: u32,

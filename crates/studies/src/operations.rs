@@ -97,7 +97,8 @@ impl Once<'_> {
         let region = Region::new((1 << 20) + lines * described.cpus() * 128)?;
         let nodes: Vec<u16> = used.iter().map(|cpu| host.cpus[*cpu].node).collect();
         let memory =
-            Memory::new(&region, self.recorded, described.cpus(), &used, &nodes, self.apart);
+            Memory::new(&region, self.recorded, described.cpus(), &used, &nodes, self.apart)
+                .streaming(host.costs.stream > 0);
         let task = |m: &Simulated, task: usize| {
             let operations = &self.recorded.tasks[task % self.recorded.tasks.len()];
             let mut player =
@@ -142,6 +143,8 @@ struct Memory<'a> {
     /// Whether times vary. Two tasks that take exactly as long each time find their turns at an object that lets them sleep,
     /// and then never meet there: on hosts they do, and each time costs far more than an operation.
     varies: bool,
+    /// Whether the memory of a node serves so many lines at a time, and no more.
+    streams: bool,
 }
 
 impl<'a> Memory<'a> {
@@ -183,8 +186,14 @@ impl<'a> Memory<'a> {
             lines: copies().map(array).collect(),
             copy: copies().map(copy).collect(),
             slots: (0..recorded.locks.len()).map(slot).collect(),
+            streams: false,
             varies: recorded.locks.iter().any(|lock| lock.kind == RecordedLockKind::Sleeping),
         }
+    }
+
+    /// The lines and locks where, if `streams`, the memory of a node serves only so many lines at a time.
+    fn streaming(self, streams: bool) -> Memory<'a> {
+        Memory { streams, ..self }
     }
 
     /// A task's copy of a line.
@@ -219,13 +228,18 @@ impl Player<'_> {
 
     fn operate(&mut self, operation: &RecordedOperation) {
         let Pace { fault, sleep, own_line, copied_line, .. } = self.pace;
-        let lines = f64::from(operation.own_lines) * own_line
-            + f64::from(operation.copied_lines) * copied_line;
+        let streamed = if self.memory.streams { operation.streamed_lines } else { 0 };
+        let copied = operation.copied_lines.saturating_sub(streamed);
+        let lines = f64::from(operation.own_lines) * own_line + f64::from(copied) * copied_line;
         let is_entry = |(_, step): &&(u32, RecordedStep)| *step == RecordedStep::Enter;
         let in_steps = operation.steps.iter().filter(is_entry).count() as u32;
         let calls = operation.entries.saturating_sub(operation.faults + in_steps);
         let entries = f64::from(calls) * self.call + f64::from(operation.faults) * fault;
         self.owed += (lines + entries + f64::from(operation.sleeps) * sleep) as i64;
+        if streamed > 0 {
+            self.spend();
+            self.m.stream(streamed, (f64::from(streamed) * copied_line) as u64);
+        }
         for (after, step) in &operation.steps {
             self.owed += (f64::from(*after) * self.pace.instruction) as i64;
             match step {

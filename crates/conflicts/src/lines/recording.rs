@@ -159,13 +159,18 @@ impl<'a> Recording<'a> {
     fn operations(&mut self, of_cpu: &Steps) -> Vec<RecordedOperation> {
         let ends = |step: &Step| step.what == StepKind::Ends;
         let mut before: Option<BTreeSet<u64>> = None;
+        let mut ever = BTreeSet::new();
         let mut operations = Vec::new();
         for steps in of_cpu.steps.split_inclusive(ends) {
             let Made { mut operation, own, copied, .. } = self.operation(steps);
-            operation.copied_lines = copied.difference(&own).count() as u32;
+            let copied: BTreeSet<u64> = copied.difference(&own).copied().collect();
+            operation.copied_lines = copied.len() as u32;
             // The first follows on operations that were not recorded.
             let fetched = before.as_ref().map_or(0, |before| own.difference(before).count());
             operation.own_lines = fetched as u32;
+            let streamed = before.as_ref().map_or(0, |_| copied.difference(&ever).count());
+            operation.streamed_lines = streamed as u32;
+            ever.extend(copied.iter().chain(&own));
             before = Some(own);
             operations.push(operation);
         }

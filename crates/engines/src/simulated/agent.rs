@@ -103,6 +103,15 @@ impl Simulated<'_> {
         }
     }
 
+    /// Clears or copies lines of this node's memory, in `alone` ps where nobody else does: it waits for its turn at that memory.
+    pub fn stream(&self, lines: u32, alone: Time) {
+        let mut world = self.turn(self.world());
+        world.stream(self.task, lines, alone);
+        if world.can_be_delayed(self.task) {
+            self.turn(world);
+        }
+    }
+
     /// Ends an operation of the task.
     pub fn operation_done(&self) {
         let mut world = self.world();

@@ -136,6 +136,8 @@ pub struct Costs {
     pub link: Time,
     /// How long a line that comes from memory keeps that memory busy; 0: unlimited bandwidth.
     pub memory: Time,
+    /// How long a line of much that is cleared or copied keeps its memory busy, there and back; 0: unlimited bandwidth.
+    pub stream: Time,
 }
 
 impl TransferCosts {

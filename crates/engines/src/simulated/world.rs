@@ -46,6 +46,8 @@ pub struct World {
     /// The CPUs that tasks may be placed on; `None` where tasks are pinned.
     pub allowed_cpus: Option<AllowedCpus>,
     pub costs: super::Costs,
+    /// By node: until when its memory is busy with what tasks clear and copy.
+    memories: Vec<Time>,
     pub guest: Option<GuestCosts>,
     /// Set where tasks are virtual CPUs with pause-loop exiting.
     pub pause_loops: Option<PauseLoops>,
@@ -106,6 +108,7 @@ impl World {
             cpus_are_shared: setup.tasks > setup.cpus.len() || !options.pinned,
             allowed_cpus: (!options.pinned).then(|| AllowedCpus::new(setup)),
             costs: host.costs,
+            memories: vec![0; host.distances.len()],
             guest: host.guest,
             pause_loops: PauseLoops::new(setup, options),
             noise: options.noise.map(|noise| NoiseSource::new(noise, options.seed)),
@@ -165,6 +168,18 @@ impl World {
         let task = &mut self.tasks[usize::from(task)];
         task.time += cost;
         task.book(row, task.time);
+    }
+
+    /// Lets the task, which is due, clear or copy lines of its node's memory, in `alone` ps where nobody else does.
+    pub fn stream(&mut self, task: u16, lines: u32, alone: Time) {
+        let this = &self.tasks[usize::from(task)];
+        let memory = &mut self.memories[self.lines.node(usize::from(this.cpu))];
+        *memory = this.time.max(*memory) + Time::from(lines) * self.costs.stream;
+        let served = *memory;
+        self.spend(task, TimeRow::Work, alone);
+        let this = &mut self.tasks[usize::from(task)];
+        this.time = this.time.max(served);
+        this.book(TimeRow::Transfer, this.time);
     }
 
     /// A cost of the task while other threads of its core may be busy.

@@ -72,6 +72,7 @@ fn host(nodes: usize, cpus: usize) -> Host {
             interrupt_entry: 600 * NS,
             link: 0,
             memory: 0,
+            stream: 0,
         },
         guest: None,
     }

@@ -142,7 +142,7 @@ fn group(name: &str) -> &str {
         None => name.rsplit_once('.').map_or(name, |(distance, _)| distance),
         Some(cost) if OF_LINES.contains(&cost) => name,
         Some(cost) if cost.starts_with("interrupt") => "interrupts",
-        Some("link" | "memory") => "bandwidth",
+        Some("link" | "memory" | "stream") => "bandwidth",
         Some("exit" | "kick" | "ple_window" | "ple_gap") => "guests",
         Some(_) => "sleeping",
     }

@@ -18,6 +18,7 @@ fn host() -> DescribedHost {
         ("fault", 250_000.0),
         ("own_line", 10_000.0),
         ("copied_line", 20_000.0),
+        ("stream", 5000.0),
     ]
     .iter()
     .fold(host, |host, (name, ps)| host.with_value(&format!("costs.{name}"), *ps))
@@ -91,6 +92,29 @@ fn a_shared_line_stops_operations_and_lines_of_their_own_do_not() {
         near(rate(&one, 48, &[0]), 48.0 * single, "without the line");
         let pairs = recorded(&[step], Copies::PerPair, None);
         assert!(rate(&pairs, 48, &[]) > 1.3 * all, "{step:?} on a line of two tasks");
+    }
+}
+
+#[test]
+fn the_memory_of_a_node_bounds_what_its_tasks_clear() {
+    let operation = RecordedOperation { copied_lines: 50, entries: 0, ..Default::default() };
+    for (streamed_lines, cpus, expected) in [
+        (0, 1, 1.0),
+        (0, 48, 48.0),
+        (50, 1, 1.0),
+        (50, 2, 2.0),
+        (50, 24, 4.0),
+        (50, 48, 8.0),
+        (25, 48, 16.0),
+    ] {
+        let operation = RecordedOperation { streamed_lines, ..operation.clone() };
+        let recorded =
+            RecordedOperations { tasks: vec![vec![operation]], ..recorded(&[], Copies::One, None) };
+        let found = rate(&recorded, cpus, &[]);
+        assert!(
+            (found / expected - 1.0).abs() < 0.05,
+            "50 lines of 20 ns, of memory that serves {streamed_lines} of them in 5 ns each, on {cpus} CPUs of two nodes: {found}"
+        );
     }
 }
 
