@@ -465,7 +465,7 @@ fn perf_stat_has_a_run_for_each_output_and_no_zero_for_what_was_not_counted() {
             point 0 cell 0 "perf_stat": command processes on 0 x 0 {}
             run of 0 in 0: {"perf.context_switches": 1.0, "perf.page_faults": 50.0, "perf.task_clock": 0.62}
             run of 0 in 1: {"perf.page_faults": 50.0, "perf.task_clock": 0.51}
-            warning: not read from perf_stat.csv: metrics that perf derives (5 numbers)
+            warning: not read from perf_stat.csv: how long events were counted (14 numbers), metrics that perf derives (5 numbers)
         "#]],
     );
     check(
@@ -478,7 +478,7 @@ fn perf_stat_has_a_run_for_each_output_and_no_zero_for_what_was_not_counted() {
             metric perf.task_clock: ms, -
             point 0 cell 0 "perf_stat": command processes on 0 x 0 {}
             run of 0 in 0: {"perf.duration_time": 1064317.0, "perf.page_faults": 50.0, "perf.task_clock": 0.53024}
-            warning: not read from perf_stat.json: metrics that perf derives (4 numbers)
+            warning: not read from perf_stat.json: how long events were counted (8 numbers), metrics that perf derives (4 numbers)
         "#]],
     );
 }

@@ -10,6 +10,8 @@ use host::durable::Seal;
 use host::{Limit, given_file};
 use records::Warning;
 
+use super::unwrapped::unwrapped;
+
 /// More than any result has; a longer file is something else, such as a disk image.
 const LIMIT: Limit = Limit { bytes: 256 << 20, what: "a result" };
 
@@ -44,6 +46,7 @@ impl Input {
     /// An input from bytes that were not read from a file.
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Input> {
         let (text, warnings) = decode(path, bytes)?;
+        let text = unwrapped(text);
         let path = path.to_path_buf();
         let seal = Seal::for_bytes(bytes);
         Ok(Input { given: path.clone(), path, text, warnings, seal, written: None })

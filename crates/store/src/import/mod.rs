@@ -8,6 +8,7 @@
 mod assemble;
 mod bonnie;
 mod catch2;
+mod census;
 mod csv;
 mod fio;
 mod fio_text;
@@ -43,6 +44,7 @@ mod stress_ng;
 mod suggest;
 mod sysbench;
 mod tools;
+mod unwrapped;
 mod value;
 mod will_it_scale;
 
@@ -330,6 +332,12 @@ impl Format {
         let what = || format!("reading {name} as {}", self.name);
         let mut foreign = (self.read)(file).with_context(what)?;
         foreign.make_printable();
+        if let Some(what) = census::unread(file.text, &foreign) {
+            foreign.warnings.push(Warning::new(
+                format!("read from {name}: only {}", printable(&what)),
+                "--value 'TEXT {}' reads other numbers of a file",
+            ));
+        }
         foreign.warn_of_unread(name);
         if foreign.runs.is_empty() {
             bail!("{name} has no results: {} expects {}", self.name, self.about);

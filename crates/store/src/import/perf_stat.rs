@@ -25,6 +25,8 @@ const TIMES: [&str; 2] = ["perf.duration_time", "perf.task_clock"];
 
 /// What perf computes from several events.
 pub const DERIVED: &str = "metrics that perf derives";
+/// What it says of each event beside its value.
+const RUNNING: &str = "how long events were counted";
 
 /// When an interval of -I ended, since the start of the run.
 const INTERVAL: &str = "perf.interval_end_s";
@@ -138,6 +140,9 @@ pub fn read(file: &File) -> Result<Foreign> {
         first.get_or_insert_with(|| name.clone());
         if event.has_derived {
             *foreign.unread.entry(DERIVED.to_string()).or_default() += 1;
+        }
+        if event.counted_percent.is_some() {
+            *foreign.unread.entry(RUNNING.to_string()).or_default() += 2;
         }
         multiplexed |= event.counted_percent.is_some_and(|percent| percent < 99.995);
         if NO_VALUE.contains(&event.value) {

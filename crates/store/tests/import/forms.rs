@@ -202,7 +202,10 @@ fn lines_of_scripts_above_a_table_are_skipped_and_counted() {
                 100.00, \"metric-value\" : \"4.5\", \"metric-unit\" : \"%\"}\n{\"metric-value\" : \"29.25\", \"metric-unit\" : \"%  \
                 tma_frontend_bound\"}\n";
     check("perf-stat", json, &[("command", &[("perf.slots", 5.5)])]);
-    assert_eq!(unread(&read(json)), "not read from out.txt: metrics that perf derives (2 numbers)");
+    assert_eq!(
+        unread(&read(json)),
+        "not read from out.txt: how long events were counted (2 numbers), metrics that perf derives (2 numbers)"
+    );
 }
 
 #[test]

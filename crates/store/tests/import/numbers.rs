@@ -248,42 +248,42 @@ fn perf_stat() {
     check(
         "perf_stat.csv",
         expect![[r#"
-        not read from perf_stat.csv: metrics that perf derives (5 numbers)
-        line 1: 23
-        line 1: 04
-        line 1: 15
-        line 1: 20
-        line 1: 2026
-        line 3: 619457
-        line 3: 100.00
-        line 3: 0.357
-        line 4: 619457
-        line 4: 100.00
-        line 4: 80.716
-        line 5: 0
-        line 5: 100.00
-        line 6: 619457
-        line 6: 100.00
-        line 6: 1.614
-        line 7: 23
-        line 7: 04
-        line 7: 15
-        line 7: 20
-        line 7: 2026
-        line 9: 510974
-        line 9: 100.00
-        line 9: 0.477
-        line 10: 510974
-        line 10: 100.00
-        line 10: 97.852
-        line 11: 0
-        line 11: 100.00
-    "#]],
+            not read from perf_stat.csv: how long events were counted (14 numbers), metrics that perf derives (5 numbers)
+            line 1: 23
+            line 1: 04
+            line 1: 15
+            line 1: 20
+            line 1: 2026
+            line 3: 619457
+            line 3: 100.00
+            line 3: 0.357
+            line 4: 619457
+            line 4: 100.00
+            line 4: 80.716
+            line 5: 0
+            line 5: 100.00
+            line 6: 619457
+            line 6: 100.00
+            line 6: 1.614
+            line 7: 23
+            line 7: 04
+            line 7: 15
+            line 7: 20
+            line 7: 2026
+            line 9: 510974
+            line 9: 100.00
+            line 9: 0.477
+            line 10: 510974
+            line 10: 100.00
+            line 10: 97.852
+            line 11: 0
+            line 11: 100.00
+        "#]],
     );
     check(
         "perf_stat.json",
         expect![[r#"
-            not read from perf_stat.json: metrics that perf derives (4 numbers)
+            not read from perf_stat.json: how long events were counted (8 numbers), metrics that perf derives (4 numbers)
             line 1: 530240
             line 1: 100.00
             line 1: 0.498197
@@ -301,25 +301,25 @@ fn perf_stat() {
     check(
         "perf_stat_interval.csv",
         expect![[r#"
-        not read from perf_stat_interval.csv: metrics that perf derives (4 numbers)
-        line 1: 5
-        line 1: 10
-        line 1: 00
-        line 1: 00
-        line 1: 2026
-        line 3: 2001500000
-        line 3: 100.00
-        line 3: 2.001
-        line 4: 2001500000
-        line 4: 100.00
-        line 4: 2.498
-        line 5: 2000900000
-        line 5: 100.00
-        line 5: 2.001
-        line 6: 2000900000
-        line 6: 100.00
-        line 6: 2.549
-    "#]],
+            not read from perf_stat_interval.csv: how long events were counted (8 numbers), metrics that perf derives (4 numbers)
+            line 1: 5
+            line 1: 10
+            line 1: 00
+            line 1: 00
+            line 1: 2026
+            line 3: 2001500000
+            line 3: 100.00
+            line 3: 2.001
+            line 4: 2001500000
+            line 4: 100.00
+            line 4: 2.498
+            line 5: 2000900000
+            line 5: 100.00
+            line 5: 2.001
+            line 6: 2000900000
+            line 6: 100.00
+            line 6: 2.549
+        "#]],
     );
 }
 
@@ -505,4 +505,21 @@ fn others() {
     );
     check("plain.csv", expect![[r#""#]]);
     check("scan.csv", expect![[r#""#]]);
+}
+
+#[test]
+fn a_file_of_which_much_is_not_read_says_so() {
+    let check = |others: &str, expected: Option<&str>| {
+        let text = format!(
+            "{{\"others\": [{others}],\n\"results\": [{{\"command\": \"a\", \"times\": [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2]}}]}}"
+        );
+        let input = Input::from_bytes(std::path::Path::new("x.json"), text.as_bytes()).unwrap();
+        let imported = assemble(&[input], &Telling::default(), session()).unwrap();
+        let warnings = imported.record.warnings.iter().map(|warning| warning.text.as_str());
+        let told: Vec<&str> = warnings.filter(|text| text.starts_with("read from")).collect();
+        assert_eq!(told, expected.as_slice(), "{others}");
+    };
+    check("2.25, 3.25", None);
+    let told = "read from x.json: only 8 of its 14 numbers, for example none of line 1: {\"others\": [11.7, 12.7, 13.7, 14.7, 15.7, 17.7],";
+    check("11.7, 12.7, 13.7, 14.7, 15.7, 17.7", Some(told));
 }

@@ -214,14 +214,14 @@ fn intervals_of_perf_stat_add_up_and_are_samples() {
         "perf-stat",
         "perf_stat_interval.csv",
         expect![[r#"
-        Runs, blocks false, about perf.cpu_clock, 1 blocks planned
-        metric perf.context_switches: 1, -
-        metric perf.cpu_clock: ms, -
-        point 0 cell 0 "perf_stat_interval": command processes on 0 x 0 {}
-        run of 0 in 0: {"perf.context_switches": 10100.0, "perf.cpu_clock": 4002.4}
-          6 samples
-        warning: not read from perf_stat_interval.csv: metrics that perf derives (4 numbers)
-    "#]],
+            Runs, blocks false, about perf.cpu_clock, 1 blocks planned
+            metric perf.context_switches: 1, -
+            metric perf.cpu_clock: ms, -
+            point 0 cell 0 "perf_stat_interval": command processes on 0 x 0 {}
+            run of 0 in 0: {"perf.context_switches": 10100.0, "perf.cpu_clock": 4002.4}
+              6 samples
+            warning: not read from perf_stat_interval.csv: how long events were counted (8 numbers), metrics that perf derives (4 numbers)
+        "#]],
     );
 }
 
