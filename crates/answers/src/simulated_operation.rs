@@ -78,7 +78,7 @@ pub struct OperationPoint {
     pub operations_per_s_highest: f64,
 }
 
-/// A line that operations wait for, or all lines of a member.
+/// What operations wait for: all lines of a member, or `memory bandwidth`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoppingLine {
     /// The member that is written most: `dentry.d_lockref`.
@@ -90,7 +90,7 @@ pub struct StoppingLine {
     /// Whether operations change it by compare-and-exchange, as they do a lockref.
     #[serde(default)]
     pub compares: bool,
-    /// How often the rate of all CPUs it would be if each task had a line of its own, with the middle values.
+    /// How often the rate of all CPUs it would be if each task had a line of its own, or memory no limit, with the middle values.
     pub faster: f64,
 }
 

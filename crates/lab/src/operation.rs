@@ -218,7 +218,7 @@ fn fitted(
     Ok(host.with_slower_instructions(wanted_ps / work_ps))
 }
 
-/// Members without whose lines more operations would be done, the most first.
+/// Members without whose lines more operations would be done, and the bandwidth of memory, if without it; the most first.
 fn stops(
     recorded: &RecordedOperations,
     conditions: &Conditions,
@@ -230,7 +230,6 @@ fn stops(
         return Ok(Vec::new());
     }
     let once = Conditions { draws: 0, ..conditions.clone() };
-    let faster = |point: SimulatedPoint| point.middle.rate() / last.middle.rate();
     let members = shared_members(recorded);
     let without = in_parallel(members.len(), |index| {
         operations::point(recorded, &once, last.cpus, &members[index])
@@ -246,23 +245,34 @@ fn stops(
             has_lock: recorded.locks.iter().any(|lock| is_of(lock.line)),
             compares: steps()
                 .any(|(_, step)| matches!(step, RecordedStep::Compare(line) if is_of(*line))),
-            faster: faster(without?),
+            faster: without?.middle.rate() / last.middle.rate(),
         });
     }
-    if recorded.all().any(|operation| operation.streamed_lines > 0) {
-        let host = &conditions.host.with_value("costs.stream", 0.0);
-        let unlimited = operations::point(recorded, &Conditions { host, ..once }, last.cpus, &[])?;
-        stops.push(StoppingLine {
-            member: MEMORY.to_string(),
-            copies: Copies::PerNode,
-            has_lock: false,
-            compares: false,
-            faster: faster(unlimited),
-        });
-    }
+    stops.extend(memory(recorded, &once, last)?);
     stops.retain(|stop| stop.faster >= FASTER);
     stops.sort_by(|a, b| b.faster.total_cmp(&a.faster));
     Ok(stops)
+}
+
+/// The bandwidth of memory among what stops operations that clear or copy what no cache has.
+fn memory(
+    recorded: &RecordedOperations,
+    conditions: &Conditions,
+    last: &SimulatedPoint,
+) -> Result<Option<StoppingLine>> {
+    if recorded.all().all(|operation| operation.streamed_lines == 0) {
+        return Ok(None);
+    }
+    let host = &conditions.host.with_value("costs.stream", 0.0);
+    let conditions = Conditions { host, ..conditions.clone() };
+    let without = operations::point(recorded, &conditions, last.cpus, &[])?;
+    Ok(Some(StoppingLine {
+        member: MEMORY.to_string(),
+        copies: Copies::PerNode,
+        has_lock: false,
+        compares: false,
+        faster: without.middle.rate() / last.middle.rate(),
+    }))
 }
 
 /// The lines of each member that more than two tasks share, of the members that operations use most. An operation may use a
@@ -322,6 +332,22 @@ mod tests {
         let many: Vec<String> = (0..100).map(|member| member.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(shared_members(&recorded(&many)).len(), 32);
+    }
+
+    #[test]
+    fn memory_stops_operations_that_clear_what_no_cache_has() {
+        let host = described_hosts::find("icelake-2s").unwrap();
+        let stops_of = |streamed_lines: u32| {
+            let mut recorded = recorded(&["a"]);
+            recorded.tasks[0][0].copied_lines = 64;
+            recorded.tasks[0][0].streamed_lines = streamed_lines;
+            let conditions = Conditions { draws: 0, ..Conditions::new(&host, 1, 300_000 * NS) };
+            let last = point(&recorded, &conditions, 48).unwrap();
+            let all = stops(&recorded, &conditions, &last).unwrap();
+            all.into_iter().map(|stop| stop.member).collect::<Vec<_>>()
+        };
+        assert_eq!(stops_of(64), [MEMORY]);
+        assert_eq!(stops_of(0), [""; 0]);
     }
 
     #[test]

@@ -97,12 +97,20 @@ impl Once<'_> {
         let region = Region::new((1 << 20) + lines * described.cpus() * 128)?;
         let nodes: Vec<u16> = used.iter().map(|cpu| host.cpus[*cpu].node).collect();
         let memory =
-            Memory::new(&region, self.recorded, described.cpus(), &used, &nodes, self.apart)
-                .streaming(host.costs.stream > 0);
+            Memory::new(&region, self.recorded, described.cpus(), &used, &nodes, self.apart);
+        let streams = host.costs.stream > 0;
         let task = |m: &Simulated, task: usize| {
             let operations = &self.recorded.tasks[task % self.recorded.tasks.len()];
-            let mut player =
-                Player { m, memory: &memory, pace, call, task, held: [None; HELD_MAX], owed: 0 };
+            let mut player = Player {
+                m,
+                memory: &memory,
+                pace,
+                call,
+                streams,
+                task,
+                held: [None; HELD_MAX],
+                owed: 0,
+            };
             player.start(operations);
             // Tasks that repeat one recording do not begin at the same operation.
             let first = m.random(operations.len() as u32) as usize;
@@ -143,8 +151,6 @@ struct Memory<'a> {
     /// Whether times vary. Two tasks that take exactly as long each time find their turns at an object that lets them sleep,
     /// and then never meet there: on hosts they do, and each time costs far more than an operation.
     varies: bool,
-    /// Whether the memory of a node serves so many lines at a time, and no more.
-    streams: bool,
 }
 
 impl<'a> Memory<'a> {
@@ -186,14 +192,8 @@ impl<'a> Memory<'a> {
             lines: copies().map(array).collect(),
             copy: copies().map(copy).collect(),
             slots: (0..recorded.locks.len()).map(slot).collect(),
-            streams: false,
             varies: recorded.locks.iter().any(|lock| lock.kind == RecordedLockKind::Sleeping),
         }
-    }
-
-    /// The lines and locks where, if `streams`, the memory of a node serves only so many lines at a time.
-    fn streaming(self, streams: bool) -> Memory<'a> {
-        Memory { streams, ..self }
     }
 
     /// A task's copy of a line.
@@ -211,6 +211,8 @@ struct Player<'a> {
     pace: Pace,
     /// What a system call takes beside its recorded instructions, in ps.
     call: f64,
+    /// Whether the memory of a node bounds what its tasks clear and copy.
+    streams: bool,
     task: usize,
     /// Locks that it holds, with what they gave it, and whether to read.
     held: [Option<(u16, u32, bool)>; HELD_MAX],
@@ -228,7 +230,7 @@ impl Player<'_> {
 
     fn operate(&mut self, operation: &RecordedOperation) {
         let Pace { fault, sleep, own_line, copied_line, .. } = self.pace;
-        let streamed = if self.memory.streams { operation.streamed_lines } else { 0 };
+        let streamed = if self.streams { operation.streamed_lines } else { 0 };
         let copied = operation.copied_lines.saturating_sub(streamed);
         let lines = f64::from(operation.own_lines) * own_line + f64::from(copied) * copied_line;
         let is_entry = |(_, step): &&(u32, RecordedStep)| *step == RecordedStep::Enter;

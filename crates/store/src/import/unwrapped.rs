@@ -1,6 +1,9 @@
 //! What people put around the output of a tool when they keep it: quotes of mails, fences and indentation of Markdown, colours,
 //! and progress that a terminal overwrote.
 
+/// What lines that a mail quotes begin with.
+const QUOTE: &str = ">";
+
 /// The output in a text.
 pub fn unwrapped(text: String) -> String {
     let text = if text.contains('\x1b') { without_colours(&text) } else { text };
@@ -8,28 +11,25 @@ pub fn unwrapped(text: String) -> String {
     let is_fence = |line: &str| line.trim_start().starts_with("```");
     let has_fences = text.lines().any(is_fence);
     let frame = frame(text.lines().filter(|line| !is_fence(line)));
-    if !has_fences && frame.unwrap_or_default().is_empty() {
+    if !has_fences && frame.is_empty() {
         return text;
     }
     // Lines keep their numbers, which errors tell.
-    let unframed = |line: &str| match frame {
-        _ if is_fence(line) => "\n".to_string(),
-        Some(">") => {
-            let line = line.strip_prefix('>').unwrap_or(line);
-            line.strip_prefix(' ').unwrap_or(line).to_string() + "\n"
-        }
-        frame => line.strip_prefix(frame.unwrap_or_default()).unwrap_or(line).to_string() + "\n",
+    let unframed = |line: &str| {
+        let line = if is_fence(line) { "" } else { line.strip_prefix(frame).unwrap_or(line) };
+        let line = if frame == QUOTE { line.strip_prefix(' ').unwrap_or(line) } else { line };
+        line.to_string() + "\n"
     };
     text.lines().map(unframed).collect()
 }
 
 /// What all lines with a text begin with: a mark of a quote, an indentation of code, or nothing.
-fn frame<'a>(lines: impl Iterator<Item = &'a str>) -> Option<&'static str> {
+fn frame<'a>(lines: impl Iterator<Item = &'a str>) -> &'static str {
     let mut lines = lines.filter(|line| !line.trim().is_empty());
-    let first = lines.next()?;
+    let first = lines.next().unwrap_or_default();
     let begins = |frame: &&str| first.starts_with(*frame);
-    let frame = [">", "    ", "\t"].into_iter().find(begins).unwrap_or_default();
-    Some(if lines.all(|line| line.starts_with(frame)) { frame } else { "" })
+    let frame = [QUOTE, "    ", "\t"].into_iter().find(begins).unwrap_or_default();
+    if lines.all(|line| line.starts_with(frame)) { frame } else { "" }
 }
 
 /// A text without the sequences that colour it on a terminal.
